@@ -259,7 +259,7 @@ func (v *NodeView) Size() int {
 // Clone returns a copy.
 func (v *NodeView) Clone() NodeView {
 	clone := *v
-	clone.users = nil
+	clone.users, clone.Published = nil, maps.Clone(v.Published)
 	clone.labels, clone.resources = make(map[string]*trackedLabel, len(v.labels)), make(map[string]*trackedResource, len(v.resources))
 	for key, label := range v.labels {
 		clone.labels[key] = &trackedLabel{used: label.used, all: label.all, values: maps.Clone(label.values)}

@@ -17,8 +17,8 @@ import (
 // SetPublished sets the GPUs that DRA drivers publish, by node, on nodes on which they may have changed. They count from the next
 // Refresh on. The slices must not be changed later.
 func (m *Mirror) SetPublished(changed map[string][]snapshot.PublishedGPU) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	if m.view.Published == nil {
 		m.view.Published = map[string][]snapshot.PublishedGPU{}
 	}
@@ -47,8 +47,8 @@ func setOrDelete[K comparable, V any](all map[K][]V, key K, list []V) {
 // something has changed, and whether a GPU is held no longer. The changes count from the next Refresh on. The slices must not be
 // changed later.
 func (m *Mirror) SetDevices(held map[string][]string, ofPods map[types.UID][]string) (changed []string, released bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	m.setOwned(ofPods)
 	for name, uuids := range held {
 		before := m.devices[name]

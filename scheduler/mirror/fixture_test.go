@@ -214,3 +214,15 @@ func hold(t *testing.T, m *Mirror, pod *corev1.Pod, node string) placement.Place
 	m.Hold(pod, place)
 	return place
 }
+
+// seatedOn returns what seats withhold on a node.
+func seatedOn(m *Mirror, node string) Withheld {
+	seated, _ := m.WithheldFrom(&corev1.Pod{})
+	return seated[node]
+}
+
+// reservedOn returns what reservations withhold from a Pod on a node.
+func reservedOn(m *Mirror, node string, pod *corev1.Pod) Withheld {
+	_, reserved := m.WithheldFrom(pod)
+	return reserved[node]
+}

@@ -24,15 +24,15 @@ type Account struct {
 // Holdings returns what the Pods of each account hold, in percent of a GPU, and a number that
 // changes with it. Accounts are few, however many Pods there are.
 func (m *Mirror) Holdings() (percent map[Account]int, version uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	return maps.Clone(m.holdings), m.holdingsVersion
 }
 
 // HoldingsVersion returns the number that changes whenever Holdings do.
 func (m *Mirror) HoldingsVersion() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	return m.holdingsVersion
 }
 
@@ -88,8 +88,8 @@ func (m *Mirror) HoldingPods() []Holding {
 
 // NodesOf returns the names of the nodes with GPUs of some models.
 func (m *Mirror) NodesOf(models []string) (names []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	for name, n := range m.nodes {
 		if n.ours && slices.Contains(models, n.described.Model) {
 			names = append(names, name)

@@ -14,8 +14,8 @@ import (
 
 // Hold keeps a place for a Pod until the snapshot shows it there, or until Release.
 func (m *Mirror) Hold(pod *corev1.Pod, place placement.Place) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	delete(m.orphaned, pod.UID)
 	e := &entry{pod: pod, node: place.Node, use: place.Use, held: true}
 	if old := m.pods[pod.UID]; old != nil { // of an earlier plan
@@ -51,33 +51,33 @@ func (m *Mirror) release(e *entry) {
 	}
 }
 
-// Release gives places back. Those of Pods that the snapshot shows end with the Pods.
+// Release gives places back. Those of Pods that the snapshot shows end with the Pods. It does not wait for a search: the places
+// are free once that has ended.
 func (m *Mirror) Release(uids []types.UID) {
-	if len(uids) == 0 {
+	m.released.add(uids)
+	m.settleIfFree()
+}
+
+// give gives a place back.
+func (m *Mirror) give(uid types.UID) {
+	delete(m.orphaned, uid)
+	e := m.pods[uid]
+	if e == nil || !e.held {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, uid := range uids {
-		delete(m.orphaned, uid)
-		e := m.pods[uid]
-		if e == nil || !e.held {
-			continue
-		}
-		if !e.seen {
-			m.remove(uid, e)
-		}
-		e.held = false
-		m.recount(e.node)
+	if !e.seen {
+		m.remove(uid, e)
 	}
+	e.held = false
+	m.recount(e.node)
 }
 
 // Assignment returns the annotation that names a Pod's cards for its node; empty if it
 // has none, or they have no names. It returns an error if the Pod's place was lost,
 // because its node was gone for a moment.
 func (m *Mirror) Assignment(pod *corev1.Pod) (string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	e := m.pods[pod.UID]
 	if e == nil || !e.held || e.lost || m.nodes[e.node] == nil {
 		return "", fmt.Errorf("the place of Pod %s/%s was lost: its node was removed or has changed", pod.Namespace, pod.Name)
@@ -89,8 +89,8 @@ func (m *Mirror) Assignment(pod *corev1.Pod) (string, error) {
 // Intact reports whether a Pod's place is still good: the node is there and takes Pods,
 // and its cards are not broken.
 func (m *Mirror) Intact(uid types.UID) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	e := m.pods[uid]
 	if e == nil || !e.held || e.lost { // a place that is not held is a guess
 		return false
@@ -109,8 +109,8 @@ func (m *Mirror) Intact(uid types.UID) bool {
 
 // Shows reports whether the last snapshot had a Pod on a node, or did not have the node.
 func (m *Mirror) Shows(uid types.UID, node string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	if n := m.nodes[node]; n == nil || !n.ours {
 		return true
 	}
@@ -120,8 +120,8 @@ func (m *Mirror) Shows(uid types.UID, node string) bool {
 
 // Has reports whether a node of the last snapshot is in one of the scheduler's pools.
 func (m *Mirror) Has(node string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	n := m.nodes[node]
 	return n != nil && n.ours
 }
@@ -129,8 +129,8 @@ func (m *Mirror) Has(node string) bool {
 // CardsOverClaims returns the UUIDs of the cards of a Pod's seat, if Pods get the GPUs of its node
 // by resource claims.
 func (m *Mirror) CardsOverClaims(uid types.UID) (node string, uuids []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	e := m.pods[uid]
 	if e == nil || !e.held || e.lost || len(e.use.GPUs) == 0 {
 		return "", nil
@@ -141,8 +141,8 @@ func (m *Mirror) CardsOverClaims(uid types.UID) (node string, uuids []string) {
 // NamesOverClaims returns the UUIDs of the cards of a place, if Pods get the GPUs of its node by
 // resource claims.
 func (m *Mirror) NamesOverClaims(node string, use *placement.Use) []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	return m.cardsOverClaims(node, use)
 }
 
@@ -158,8 +158,8 @@ func (m *Mirror) cardsOverClaims(node string, use *placement.Use) []string {
 // SeatedOverClaims returns the UUIDs of the cards of all seats whose Pods the snapshot does not
 // show, by node, as far as Pods get them by resource claims.
 func (m *Mirror) SeatedOverClaims() map[string][]string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	var all map[string][]string
 	for _, held := range m.seated {
 		for e := range held.seats {

@@ -68,8 +68,8 @@ func (c *census) isListed(resource string) bool { return (*c.listed.Load())[reso
 // false if there are nodes that have to be updated for that. It must be called before the shape is used, and takes effect with
 // the next Refresh. They are tracked until Forget finds nobody who uses them.
 func (m *Mirror) Watch(shape *placement.Shape) (known bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	return !m.outdate(m.view.Track(shape))
 }
 
@@ -122,8 +122,8 @@ func (m *Mirror) Counted(shape placement.Shape) placement.Shape {
 // Forget drops what was kept for Pods that are gone: labels and resources that none of some shapes refers to, and that the demand which
 // was learned does not refer to, and shapes that nobody has asked for since the last call.
 func (m *Mirror) Forget(used iter.Seq[*placement.Shape]) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	for shape := range used {
 		m.outdate(m.view.Track(shape))
 	}
@@ -142,8 +142,8 @@ type Size struct {
 
 // Size returns how much is kept.
 func (m *Mirror) Size() Size {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	shapes, bytes := m.cluster.Requests()
 	return Size{Mentions: m.view.Size(), Shapes: shapes, Bytes: bytes}
 }

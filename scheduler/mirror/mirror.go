@@ -6,7 +6,6 @@ package mirror
 import (
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +26,7 @@ type Mirror struct {
 	clock  clock.PassiveClock
 	pools  map[string]bool
 
-	mu      sync.Mutex
+	locks
 	view    snapshot.NodeView
 	policy  *packing.Policy
 	cluster *placement.Cluster
@@ -176,15 +175,15 @@ func New(logger klog.Logger, now clock.PassiveClock, levels snapshot.Levels, poo
 // SetPreferenceTolerance sets how much more a place may cost for a Pod's preference to
 // choose it.
 func (m *Mirror) SetPreferenceTolerance(tolerance float64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lockEngine()
+	defer m.unlockEngine()
 	m.cluster.SetPreferenceTolerance(tolerance)
 }
 
 // With calls do with the engine's cluster, which do must not retain.
 func (m *Mirror) With(do func(*placement.Cluster)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lockEngine()
+	defer m.unlockEngine()
 	do(m.cluster)
 }
 
@@ -196,8 +195,8 @@ func (m *Mirror) Owns(object *corev1.Node) bool {
 // Learn adds a request to what the packing policy knows of the demand. It is called once
 // for each Pod. ending says whether anything is known about how long the Pod runs.
 func (m *Mirror) Learn(shape placement.Shape, ending bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lockEngine()
+	defer m.unlockEngine()
 	request := m.cluster.Request(shape)
 	if m.recorder != nil {
 		m.recorder.Learned(&request.Shape, ending)
@@ -217,8 +216,8 @@ func (m *Mirror) Lists(resource corev1.ResourceName) bool {
 
 // Version returns a number that changes whenever a node has changed, or what runs there.
 func (m *Mirror) Version() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	return m.version
 }
 
@@ -227,8 +226,8 @@ func (m *Mirror) Version() uint64 {
 // it stays the same, a request that has found no place still has none, whatever was
 // placed meanwhile. To know that it was the same all the time, read it before the attempt.
 func (m *Mirror) Freed() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	return m.freed
 }
 
@@ -281,8 +280,8 @@ func (m *Mirror) OtherNodes(than map[string]bool) []string {
 // InUse returns how much of some GPUs is in use, or can't be used because the node is gone, in
 // percent of a GPU. The GPUs are given by node.
 func (m *Mirror) InUse(gpus map[string][]int) (percent int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	for name, cards := range gpus {
 		n := m.nodes[name]
 		if n == nil {
@@ -314,8 +313,8 @@ func (e *entry) holds(cards []int) (percent int) {
 // DomainOf returns the domain of a level, counted from 1, that contains all of the given
 // Pods; empty if none does.
 func (m *Mirror) DomainOf(uids []types.UID, level int) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	nodes := make([]string, 0, len(uids))
 	for _, uid := range uids {
 		if e := m.pods[uid]; e != nil {
@@ -346,20 +345,10 @@ func (m *Mirror) DomainOfNodes(nodes []string, level int) string {
 	return domain
 }
 
-// Withheld returns what seats on a node withhold whose Pods the snapshot does not show.
-func (m *Mirror) Withheld(node string) Withheld {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if held := m.seated[node]; held != nil {
-		return held.Withheld
-	}
-	return Withheld{}
-}
-
 // Arriving returns the Pods with seats that the snapshot does not show yet.
 func (m *Mirror) Arriving() []Holder {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	var pods []Holder
 	for node, held := range m.seated {
 		for e := range held.seats {
@@ -371,15 +360,15 @@ func (m *Mirror) Arriving() []Holder {
 
 // HasSeats reports whether any seat is held whose Pod the snapshot does not show.
 func (m *Mirror) HasSeats() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	return len(m.seated) > 0
 }
 
 // Popular returns the most requested shapes, at most limit.
 func (m *Mirror) Popular(limit int) []placement.Shape {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lockEngine()
+	defer m.unlockEngine()
 	mix := m.policy.Mix().Popular()
 	shapes := make([]placement.Shape, 0, limit)
 	for _, one := range mix[:min(limit, len(mix))] {
@@ -390,15 +379,15 @@ func (m *Mirror) Popular(limit int) []placement.Shape {
 
 // View returns a copy of the view by which nodes are translated for the engine.
 func (m *Mirror) View() snapshot.NodeView {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	return m.view.Clone()
 }
 
 // NodesVersion returns a number that changes whenever what nodes offer has changed: nodes come and go, or have other GPUs, labels
 // or taints.
 func (m *Mirror) NodesVersion() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	return m.nodesVersion
 }

@@ -216,7 +216,7 @@ func TestASeatIsHeldUntilTheSnapshotShowsThePod(t *testing.T) {
 	if got := free(m); got != 2 {
 		t.Errorf("with a seat %d GPUs are free, want 2", got)
 	}
-	if diff := cmp.Diff(Withheld{CPU: 2000, Memory: 4096, Pods: 1}, m.Withheld("a")); diff != "" {
+	if diff := cmp.Diff(Withheld{CPU: 2000, Memory: 4096, Pods: 1}, seatedOn(m, "a")); diff != "" {
 		t.Errorf("held (-want +got):\n%s", diff)
 	}
 	text, err := m.Assignment(pod)
@@ -230,7 +230,7 @@ func TestASeatIsHeldUntilTheSnapshotShowsThePod(t *testing.T) {
 		t.Errorf("when it is assumed %d GPUs are free, want 2", got)
 	}
 	if m.HasSeats() {
-		t.Errorf("when it is assumed this is withheld as well: %+v", m.Withheld("a"))
+		t.Errorf("when it is assumed this is withheld as well: %+v", seatedOn(m, "a"))
 	}
 	if again, err := m.Assignment(pod); err != nil || again != text {
 		t.Errorf("assignment %q, error %v, want %q", again, err, text)

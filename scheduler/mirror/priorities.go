@@ -38,8 +38,8 @@ func (m *Mirror) forget(uid types.UID) {
 // HasBelow reports whether any Pod of a lower priority holds something. Priorities are few,
 // however many Pods there are.
 func (m *Mirror) HasBelow(priority int32) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	for other := range m.priorities {
 		if other < priority {
 			return true

@@ -118,7 +118,7 @@ func (r *run) nodeGoes() {
 	r.note("node %s is back before the next snapshot, without its Pods", name)
 	for uid, e := range r.m.pods {
 		if e.node == name {
-			r.m.Release([]types.UID{uid})
+			r.release(uid)
 		}
 	}
 	r.gpus[name] = cards(name, 4)
@@ -183,6 +183,21 @@ func (r *run) reserves() {
 	}
 	r.note("node %s keeps %+v", name, list)
 	r.set(keeping(r.t, r.infos[name].Node(), list...))
+}
+
+// release gives a Pod's place back, now and then while a search goes on.
+func (r *run) release(uid types.UID) {
+	if r.dice.IntN(3) > 0 {
+		r.m.Release([]types.UID{uid})
+		return
+	}
+	r.m.With(func(*placement.Cluster) {
+		pods := len(r.m.pods)
+		r.m.Release([]types.UID{uid})
+		if len(r.m.pods) != pods {
+			r.t.Fatal("a search does not see what it began with")
+		}
+	})
 }
 
 // resourceClaims gives GPUs of a node to resource claims, or takes them back.
@@ -270,7 +285,7 @@ func (r *run) leaves() {
 	r.note("Pod %s has gone", name)
 	r.remove(r.settled[name])
 	delete(r.settled, name)
-	r.m.Release([]types.UID{types.UID(name)}) // no snapshot may have shown it
+	r.release(types.UID(name)) // no snapshot may have shown it
 }
 
 // seats a Pod, as the planner does at the beginning of a cycle.
@@ -305,7 +320,7 @@ func (r *run) goesOn() {
 		r.add(s.assumed)
 	case r.dice.IntN(3) == 0:
 		r.note("Pod %s gives its seat back", name)
-		r.m.Release([]types.UID{types.UID(name)})
+		r.release(types.UID(name))
 		if s.assumed != nil {
 			r.remove(s.assumed)
 		}
@@ -425,10 +440,10 @@ func (r *run) check() {
 		r.t.Fatalf("reservations that count (-rebuilt +followed):\n%s", diff)
 	}
 	for _, name := range r.names {
-		if diff := cmp.Diff(rebuilt.Withheld(name), r.m.Withheld(name)); diff != "" {
+		if diff := cmp.Diff(seatedOn(rebuilt, name), seatedOn(r.m, name)); diff != "" {
 			r.t.Fatalf("withheld on node %s (-rebuilt +followed):\n%s", name, diff)
 		}
-		if got := r.m.Withheld(name).Pods; got != seated[name] {
+		if got := seatedOn(r.m, name).Pods; got != seated[name] {
 			r.t.Fatalf("%d seats of node %s are withheld, want %d", got, name, seated[name])
 		}
 	}

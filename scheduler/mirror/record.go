@@ -55,8 +55,8 @@ type Held struct {
 
 // Record sets who is told about changes, which begin with all that is there; nil for nobody.
 func (m *Mirror) Record(recorder Recorder) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	if m.recorder = recorder; recorder == nil {
 		m.cluster.Observe(nil)
 		return

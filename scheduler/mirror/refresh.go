@@ -16,8 +16,8 @@ import (
 
 // Refresh makes the mirror equal to the snapshot with these nodes.
 func (m *Mirror) Refresh(infos []fwk.NodeInfo) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	m.pass++
 	m.expire()
 	if !m.sameNodes(infos) {

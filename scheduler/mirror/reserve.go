@@ -131,8 +131,8 @@ func (m *Mirror) takenUp(n *node, r *activeReservation) bool {
 // Sweep ends the reservations that have expired. It reports whether any have since the
 // last call.
 func (m *Mirror) Sweep() (ended bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	m.expire()
 	ended, m.expired = m.expired, false
 	return ended
@@ -175,8 +175,8 @@ func (a *Requester) blockedBy(r *activeReservation) bool {
 
 // HasReservations reports whether there are any reservations.
 func (m *Mirror) HasReservations() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	return len(m.reserving) > 0
 }
 
@@ -184,8 +184,8 @@ func (m *Mirror) HasReservations() bool {
 // reservations that don't block it, and without what must stay free for others. Changes that
 // do makes are undone.
 func (m *Mirror) For(requester *Requester, do func(*placement.Cluster)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lockEngine()
+	defer m.unlockEngine()
 	switch {
 	case len(m.reserving) > 0:
 		m.withBlockingOnly(requester, func(cluster *placement.Cluster) { m.inShadow(requester, cluster, do) })
@@ -237,8 +237,8 @@ func (m *Mirror) eachReservation(do func(*node, *activeReservation)) {
 // block the requester, and returns how many GPUs those hold. Changes that do makes are
 // undone.
 func (m *Mirror) WithoutReservations(requester *Requester, do func(*placement.Cluster)) (gpus int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lockEngine()
+	defer m.unlockEngine()
 	blocked := false
 	m.eachReservation(func(_ *node, r *activeReservation) {
 		if r.counted && requester.blockedBy(r) {
@@ -254,8 +254,8 @@ func (m *Mirror) WithoutReservations(requester *Requester, do func(*placement.Cl
 
 // BlockingKey returns a key for the reservations that block the requester.
 func (m *Mirror) BlockingKey(requester *Requester) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	var names []string
 	m.eachReservation(func(_ *node, r *activeReservation) {
 		if r.counted && requester.blockedBy(r) {
@@ -280,8 +280,8 @@ type Destination struct {
 
 // Destinations returns where Pods are moved to, by reservation.PodKey.
 func (m *Mirror) Destinations(pods map[string]bool) map[string]Destination {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	var found map[string]Destination
 	m.eachReservation(func(n *node, r *activeReservation) {
 		if r.Kind != reservation.Move || !pods[r.Pod] {
@@ -312,8 +312,8 @@ func (d *Destination) supersedes(other *Destination) bool {
 
 // Moving returns the Pods that are being moved, by reservation.PodKey.
 func (m *Mirror) Moving() map[string]bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	m.expire()
 	pods := map[string]bool{}
 	m.eachReservation(func(_ *node, r *activeReservation) {
@@ -326,8 +326,8 @@ func (m *Mirror) Moving() map[string]bool {
 
 // NodesFor returns the nodes that have reservations for any of the given Pods.
 func (m *Mirror) NodesFor(pods map[string]bool) map[string]bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	nodes := map[string]bool{}
 	m.eachReservation(func(n *node, r *activeReservation) {
 		if pods[r.Pod] {
@@ -337,28 +337,28 @@ func (m *Mirror) NodesFor(pods map[string]bool) map[string]bool {
 	return nodes
 }
 
-// Reserved returns what reservations on a node withhold from a Pod.
-func (m *Mirror) Reserved(name string, pod *corev1.Pod) Withheld {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	held := Withheld{}
-	n := m.reserving[name]
-	if n == nil {
-		return held
+// WithheldFrom returns what is withheld from a Pod that is not ours, by node: by seats whose Pods the snapshot does not show, and
+// by reservations.
+func (m *Mirror) WithheldFrom(pod *corev1.Pod) (seated, reserved map[string]Withheld) {
+	m.state.RLock()
+	defer m.state.RUnlock()
+	seated, reserved = make(map[string]Withheld, len(m.seated)), map[string]Withheld{}
+	for node, held := range m.seated {
+		seated[node] = held.Withheld
 	}
 	requester := Requester{Pods: map[string]bool{reservation.PodKey(pod.Namespace, pod.Name): true}, Priority: schedulingv1.PodPriority(pod)}
-	for _, r := range n.reservations {
+	m.eachReservation(func(n *node, r *activeReservation) {
 		if r.counted && requester.blockedBy(r) {
-			held = held.Plus(WithheldFor(&r.use))
+			reserved[n.described.Name] = reserved[n.described.Name].Plus(WithheldFor(&r.use))
 		}
-	}
-	return held
+	})
+	return seated, reserved
 }
 
 // ReservedGPUs returns how many GPUs are reserved.
 func (m *Mirror) ReservedGPUs() float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.state.RLock()
+	defer m.state.RUnlock()
 	percent := 0
 	m.eachReservation(func(_ *node, r *activeReservation) {
 		if r.counted {

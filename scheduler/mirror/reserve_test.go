@@ -352,11 +352,11 @@ func TestWhatIsKeptFromPodsThatAreNotOurs(t *testing.T) {
 	high.Spec.Priority = new(int32(1))
 	one := Withheld{CPU: 2000, Memory: 4096, Pods: 1}
 	for pod, want := range map[*corev1.Pod]Withheld{other: one, own: {}, high: {}} {
-		if diff := cmp.Diff(want, m.Reserved("a", pod)); diff != "" {
+		if diff := cmp.Diff(want, reservedOn(m, "a", pod)); diff != "" {
 			t.Errorf("from Pod %s (-want +got):\n%s", pod.Name, diff)
 		}
 	}
-	if got := m.Reserved("b", other); got.Pods > 0 {
+	if got := reservedOn(m, "b", other); got.Pods > 0 {
 		t.Errorf("on another node: %+v", got)
 	}
 }

@@ -123,7 +123,7 @@ func TestASeatWithholdsItsOtherResources(t *testing.T) {
 	for _, pod := range pods {
 		hold(t, m, pod, "a")
 	}
-	if diff := cmp.Diff(placement.Amounts{{Resource: adapters, Value: 2}}, m.Withheld("a").Others); diff != "" {
+	if diff := cmp.Diff(placement.Amounts{{Resource: adapters, Value: 2}}, seatedOn(m, "a").Others); diff != "" {
 		t.Errorf("withheld (-want +got):\n%s", diff)
 	}
 	if got := roomFor(w, m, waiting); got != 1 {
@@ -131,7 +131,7 @@ func TestASeatWithholdsItsOtherResources(t *testing.T) {
 	}
 	w.add(on(t, pods[0], "a", "a-0"))
 	m.Refresh(w.snapshot())
-	if diff := cmp.Diff(placement.Amounts{{Resource: adapters, Value: 1}}, m.Withheld("a").Others); diff != "" {
+	if diff := cmp.Diff(placement.Amounts{{Resource: adapters, Value: 1}}, seatedOn(m, "a").Others); diff != "" {
 		t.Errorf("when a Pod is there, withheld are (-want +got):\n%s", diff)
 	}
 }

@@ -96,11 +96,11 @@ func (a *ahead) any() bool {
 	return len(a.reservations) > 0
 }
 
-// on returns what reservations need of a node, besides cards.
-func (a *ahead) on(node string) mirror.Withheld {
+// rooms returns what reservations need of the nodes, besides cards. The map must not be changed.
+func (a *ahead) rooms() map[string]mirror.Withheld {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.withheld[node]
+	return a.withheld
 }
 
 // aheadBasis is what reservations are made for: versions of the cluster and of the line.

@@ -16,14 +16,6 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// The filters may be asked in one search for searchLimit, and for memberLimit more for each
-// Pod of the gang. What they refused is remembered, so that the next attempt goes on where
-// this one ended.
-const (
-	searchLimit = 200 * time.Millisecond
-	memberLimit = 20 * time.Millisecond
-)
-
 // checker asks kube-scheduler's filters about each place of a plan. It is for one attempt.
 type checker struct {
 	planner *Planner
@@ -67,9 +59,12 @@ type basis struct {
 }
 
 func (p *Planner) basisFor(gang *roles) basis {
-	limit := searchLimit + time.Duration(gang.Count())*memberLimit
-	return basis{version: p.mirror.Version(), arriving: p.mirror.Arriving(), deadline: p.clock.Now().Add(limit)}
+	deadline := p.searches.deadline(groupOf(gang), gang.Count(), p.clock.Now())
+	return basis{version: p.mirror.Version(), arriving: p.mirror.Arriving(), deadline: deadline}
 }
+
+// groupOf returns the key of the group whose gang it is.
+func groupOf(gang *roles) string { return gang.Member(0, 0).Group().Key }
 
 // checkerUnlessTrusted returns a checker for a gang; nil if the scheduling cycle of its
 // only Pod checks its place soon enough.

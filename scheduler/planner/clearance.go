@@ -47,7 +47,7 @@ type clearedUnit struct {
 // search.
 func (d *dryRun) clear(cluster *placement.Cluster, rules placement.PreemptionRules) *placement.Preemption {
 	own := *d
-	own.basis.deadline = d.planner.clock.Now().Add(d.limit)
+	own.basis.deadline = d.planner.searches.within(d.planner.clock.Now().Add(d.limit))
 	c := &clearance{dryRun: &own, cluster: cluster, rules: rules, away: map[string]mirror.Holder{}}
 	victims := c.victims()
 	if d.late = d.late || c.late; c.late || victims == nil {

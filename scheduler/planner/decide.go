@@ -72,6 +72,7 @@ func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Dec
 
 func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool) Decision {
 	begin := p.clock.Now()
+	p.searches.begin()
 	if attempt.Err == nil && !p.watchLabels(attempt) {
 		p.refresh(nodes)
 	}
@@ -114,6 +115,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	seated, blocked := p.plan(attempt, gang)
 	p.metrics.plans.Observe(p.clock.Since(begin).Seconds())
 	gang.refused = gang.check.outcome()
+	p.searches.ended(attempt.Group.Key, gang.Count(), seated != nil || !gang.refused.ranOutOfTime())
 	switch {
 	case blocked != nil:
 		return p.waitForMoves(attempt, blocked, begin)

@@ -197,6 +197,21 @@ func (f *fixture) nodes() []fwk.NodeInfo {
 	return list
 }
 
+// holdsRoom reports whether anything is kept from a Pod that is not ours, the least important one.
+func (f *fixture) holdsRoom() bool {
+	return f.KeptRoom(pod("other", 0, prioritized(-1)), f.nodes()) != nil
+}
+
+// keptOn returns what is kept on a node from a Pod that is not ours.
+func (f *fixture) keptOn(node string, pod *corev1.Pod) mirror.Withheld {
+	room := f.KeptRoom(pod, f.nodes())
+	if room == nil {
+		return mirror.Withheld{}
+	}
+	held, _ := room.On(f.infos[node])
+	return held
+}
+
 // comes delivers Pods to the informer; those that have a node are in the cache.
 func (f *fixture) comes(pods ...*corev1.Pod) {
 	f.t.Helper()

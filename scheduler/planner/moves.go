@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/pkg/journal"
@@ -247,9 +246,4 @@ func (p *Planner) moving(attempt *gangs.Attempt) bool {
 	destinations := p.destinationsOf(attempt, p.requesterOf(attempt))
 	ready, blocked, _ := p.sortArrivals(attempt, destinations)
 	return len(ready.members)+blocked.pods > 0
-}
-
-// Reserved returns what reservations on a node withhold from a Pod that is not ours.
-func (p *Planner) Reserved(pod *corev1.Pod, node string) mirror.Withheld {
-	return p.mirror.Reserved(node, pod)
 }

@@ -68,6 +68,8 @@ type Planner struct {
 	nominations nominations
 	// pending are evictions that the statuses of PodDisruptionBudgets may not show yet.
 	pending disruption.Pending
+	// claimedRooms is what the claims keep, for scheduling cycles.
+	claimedRooms claimedRooms
 	// turnedAway are Pods that are not ours and that seats, reservations or claims have turned
 	// away.
 	turnedAwayMu sync.Mutex
@@ -102,6 +104,8 @@ type Planner struct {
 	// runners are the filters of the profiles, by scheduler name, and memory what they said.
 	runners map[string]filters.Runner
 	memory  *filters.Memory
+	// searches are how long the filters may be asked.
+	searches searches
 	// classes, lastRefusals and failed are for the scheduling cycle. failed are the requests
 	// that found no place in the cluster as it is, with what the filters refused.
 	classes classCache
@@ -238,20 +242,6 @@ func (p *Planner) RankOf(pod *corev1.Pod, queued time.Time) gangs.Rank {
 // RankOfOthers returns the place in the queue of what the Planner does not place.
 func (p *Planner) RankOfOthers(priority int32, queued time.Time) gangs.Rank {
 	return p.registry.RankOfOthers(priority, queued)
-}
-
-// Withheld returns what seats withhold on a node in addition to what the snapshot shows.
-func (p *Planner) Withheld(node string) mirror.Withheld { return p.mirror.Withheld(node) }
-
-// HoldsRoom reports whether seats, reservations or claims hold room, given the snapshot's
-// nodes.
-func (p *Planner) HoldsRoom(nodes []fwk.NodeInfo) bool {
-	claimed := p.claims.any() || p.ahead.any()
-	if !claimed && !p.mirror.HasSeats() && !p.mirror.HasReservations() && !p.reserving.any() {
-		return false
-	}
-	p.refresh(nodes) // seats of Pods that have been assumed since no longer count
-	return claimed || p.mirror.HasSeats() || p.mirror.HasReservations()
 }
 
 // RequeueLater records that seats, reservations or claims have turned away a Pod that is not

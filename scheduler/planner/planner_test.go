@@ -427,7 +427,7 @@ func TestThoseTurnedAwayAreQueuedWhenSeatsAreGivenBack(t *testing.T) {
 	pods := gang("train", 2, 2)
 	f.comes(pods...)
 	decision := f.decide(pods[0])
-	if !f.HoldsRoom(f.nodes()) {
+	if !f.holdsRoom() {
 		t.Fatal("a seat withholds nothing")
 	}
 	web := pod("web", 0)
@@ -437,7 +437,7 @@ func TestThoseTurnedAwayAreQueuedWhenSeatsAreGivenBack(t *testing.T) {
 	if got := f.handle.takeActivated(); !slices.Contains(got, "web") {
 		t.Errorf("activated are %v, want web too", got)
 	}
-	if f.HoldsRoom(f.nodes()) {
+	if f.holdsRoom() {
 		t.Error("a seat that was given back is withheld")
 	}
 }
@@ -452,7 +452,7 @@ func TestAPodThatWasAssumedClaimsNothing(t *testing.T) {
 	if _, err := f.reserve(p, f.decide(p)); err != nil {
 		t.Fatal(err)
 	}
-	if f.HoldsRoom(f.nodes()) {
-		t.Errorf("what the Pod has counts twice: %+v", f.Withheld("a"))
+	if f.holdsRoom() {
+		t.Errorf("what the Pod has counts twice: %+v", f.keptOn("a", pod("web", 0)))
 	}
 }

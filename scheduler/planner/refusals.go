@@ -28,6 +28,9 @@ func (r *refusals) any() bool {
 	return r != nil && (len(r.byNode) > 0 || r.everywhere != nil || r.exhausted)
 }
 
+// ranOutOfTime reports whether the time was up before all nodes were asked.
+func (r *refusals) ranOutOfTime() bool { return r != nil && r.exhausted }
+
 // atAll returns why no node would take a member of the gang; nil if one might.
 func (r *refusals) atAll() *filters.Refusal {
 	if r == nil {

@@ -242,23 +242,23 @@ func TestPodsThatAreNotOursKeepOffWhatIsReserved(t *testing.T) {
 	f := newFixture(t)
 	f.addNode("a", "l", 1)
 	f.addNode("b", "l", 1)
-	if f.HoldsRoom(f.nodes()) {
+	if f.holdsRoom() {
 		t.Error("nothing is reserved")
 	}
 	f.keep("a", moved("p", "a-0"))
 	web := pod("web", 0)
-	if !f.HoldsRoom(f.nodes()) || f.Reserved(web, "a").CPU != 1000 || f.Reserved(web, "b").Pods != 0 {
-		t.Errorf("kept are %+v and %+v", f.Reserved(web, "a"), f.Reserved(web, "b"))
+	if !f.holdsRoom() || f.keptOn("a", web).CPU != 1000 || f.keptOn("b", web).Pods != 0 {
+		t.Errorf("kept are %+v and %+v", f.keptOn("a", web), f.keptOn("b", web))
 	}
 	f.keep("a")
-	if f.HoldsRoom(f.nodes()) {
+	if f.holdsRoom() {
 		t.Error("nothing is reserved any more")
 	}
 	f.keep("a", moved("p", "a-0"))
 	f.nodeDeleted(f.infos["a"].Node())
 	delete(f.infos, "a")
 	f.names = []string{"b"}
-	if f.HoldsRoom(f.nodes()) {
+	if f.holdsRoom() {
 		t.Error("the node is gone")
 	}
 }

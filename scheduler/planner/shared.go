@@ -6,6 +6,7 @@ package planner
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -18,8 +19,9 @@ type Shared struct {
 	leader   Leader
 	instance string
 
-	mu      sync.Mutex
-	planner *Planner
+	planner atomic.Pointer[Planner]
+
+	mu sync.Mutex
 	// scored are the profiles that choose the nodes of Pods in no gang.
 	scored map[string]bool
 }
@@ -59,21 +61,19 @@ func (s *Shared) Scored(profile string) bool {
 func (s *Shared) Planner(ctx context.Context, args *config.GangArgs, handle fwk.Handle) (*Planner, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.planner == nil {
+	plans := s.planner.Load()
+	if plans == nil {
 		created, err := New(ctx, args, handle, s.leader, s.instance, clock.RealClock{})
 		if err != nil {
 			return nil, err
 		}
-		s.planner = created
+		plans = created
+		s.planner.Store(plans)
 	}
-	s.planner.serve(handle)
-	return s.planner, s.planner.Same(args)
+	plans.serve(handle)
+	return plans, plans.Same(args)
 }
 
 // Get returns the Planner; nil if no profile has created it, because none has plugin
 // GPUGang or none has been set up yet.
-func (s *Shared) Get() *Planner {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.planner
-}
+func (s *Shared) Get() *Planner { return s.planner.Load() }

@@ -54,11 +54,22 @@ func Factory(shared *planner.Shared) func(context.Context, runtime.Object, fwk.H
 // Name implements fwk.Plugin.
 func (p *Plugin) Name() string { return Name }
 
-// PreFilter implements fwk.PreFilterPlugin: most Pods without GPUs need no Filter.
+// PreFilter implements fwk.PreFilterPlugin: most Pods without GPUs need no Filter. What is kept from the others
+// is found out once for all nodes.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	plans := p.shared.Get()
-	if filters.InTrial(state) || plans == nil || !gangs.Concerns(pod) && !plans.Confined() && !plans.HoldsRoom(nodes) {
+	if filters.InTrial(state) || plans == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if plans.Concerns(pod) {
+		return nil, nil
+	}
+	room := plans.KeptRoom(pod, nodes)
+	if room == nil && !plans.Confined() {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if room != nil {
+		room.Write(state)
 	}
 	return nil, nil
 }
@@ -73,7 +84,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	cycle := planner.CycleOf(state)
 	switch {
 	case cycle == nil:
-		return p.filterOther(pod, info)
+		return p.filterOther(state, pod, info)
 	case cycle.Node != "":
 		if cycle.Node != node.Name {
 			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the Pod's seat is on another node")
@@ -88,18 +99,15 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 
 // filterOther keeps Pods that are not ours off nodes in other schedulers' pools, and away
 // from CPU and memory that are held by seats, claimed or reserved.
-func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
-	plans := p.shared.Get()
-	if !plans.Owns(info.Node()) {
+func (p *Plugin) filterOther(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
+	if !p.shared.Get().Owns(info.Node()) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the node is in a pool of another scheduler")
 	}
-	held, why := plans.Withheld(info.Node().Name), "the free resources are held for a gang that is starting"
-	if claimed := plans.Claimed(pod, info); !claimed.IsZero() {
-		held, why = held.Plus(claimed), "the free resources are kept for a gang that waits for others to leave"
+	room := planner.KeptRoomOf(state)
+	if room == nil {
+		return nil
 	}
-	if reserved := plans.Reserved(pod, info.Node().Name); reserved.Pods > 0 {
-		held, why = held.Plus(reserved), "the free resources are reserved by a MovePlan for other Pods"
-	}
+	held, why := room.On(info)
 	if held.IsZero() {
 		return nil
 	}
@@ -108,7 +116,7 @@ func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if lacks(requests.Cpu().MilliValue(), used.GetMilliCPU()+held.CPU, all.GetMilliCPU()) ||
 		lacks(requests.Memory().Value(), used.GetMemory()+held.Memory*bytesPerMiB, all.GetMemory()) ||
 		len(info.GetPods())+held.Pods+1 > all.GetAllowedPodNumber() || lacksOther(info, held.Others, snapshot.Others(requests)) {
-		plans.RequeueLater(pod)
+		room.TurnAway()
 		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
 	return nil

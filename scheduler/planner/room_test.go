@@ -4,16 +4,29 @@
 package planner
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
 func older(p *corev1.Pod) { p.CreationTimestamp.Time = beginning.AddDate(0, 0, -1) }
+
+// claimedOn returns what gangs that claim a node keep from a Pod that is not ours.
+func (f *fixture) claimedOn(node string, pod *corev1.Pod) mirror.Withheld {
+	room := f.KeptRoom(pod, f.nodes())
+	if room == nil {
+		return mirror.Withheld{}
+	}
+	return room.claimedOn(f.infos[node])
+}
 
 func ofADaemonSet(p *corev1.Pod) {
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: new(true)}}
@@ -42,7 +55,7 @@ func TestPodsWithoutGPUsLeaveAGangWhatItClaims(t *testing.T) {
 				f.comes(user)
 				big := pod("big", 2, cpus("50"), prioritized(5))
 				f.comes(big)
-				if f.HoldsRoom(f.nodes()) {
+				if f.holdsRoom() {
 					t.Error("room is held before anything is claimed")
 				}
 				if starving {
@@ -51,18 +64,18 @@ func TestPodsWithoutGPUsLeaveAGangWhatItClaims(t *testing.T) {
 					f.decide(big)
 					f.Preempt(t.Context(), big)
 				}
-				if !f.HoldsRoom(f.nodes()) {
+				if !f.holdsRoom() {
 					t.Error("the claim holds no room")
 				}
-				if diff := cmp.Diff(test.before, f.Claimed(test.other, f.infos["a"])); diff != "" {
+				if diff := cmp.Diff(test.before, f.claimedOn("a", test.other)); diff != "" {
 					t.Errorf("while the user runs (-want +got):\n%s", diff)
 				}
 				f.goes(user)
-				if diff := cmp.Diff(test.after, f.Claimed(test.other, f.infos["a"])); diff != "" {
+				if diff := cmp.Diff(test.after, f.claimedOn("a", test.other)); diff != "" {
 					t.Errorf("when it has left (-want +got):\n%s", diff)
 				}
-				if decision := f.decide(big); decision.Node != "a" || !f.Claimed(test.other, f.infos["a"]).IsZero() {
-					t.Errorf("when the gang has its places: %+v, claimed are %+v", decision, f.Claimed(test.other, f.infos["a"]))
+				if decision := f.decide(big); decision.Node != "a" || !f.claimedOn("a", test.other).IsZero() {
+					t.Errorf("when the gang has its places: %+v, claimed are %+v", decision, f.claimedOn("a", test.other))
 				}
 			})
 		}
@@ -84,7 +97,42 @@ func TestThoseTurnedAwayByAClaimAreQueuedWhenItEnds(t *testing.T) {
 	if got := f.handle.takeActivated(); !cmp.Equal(got, []string{"web"}) {
 		t.Errorf("activated are %v, want web", got)
 	}
-	if f.HoldsRoom(f.nodes()) {
+	if f.holdsRoom() {
 		t.Error("the claim stays")
+	}
+}
+
+// TestWhatGangsClaimIsKeptUpToDate compares what is kept on nodes with what the claims say.
+func TestWhatGangsClaimIsKeptUpToDate(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	list, kept := newClaims(), claimedRooms{}
+	for range 1000 {
+		group := fmt.Sprint("gang-", random.IntN(5))
+		if random.IntN(3) == 0 {
+			list.drop(group)
+		} else {
+			one := &claim{rank: gangs.Rank{Priority: int32(random.IntN(3))}, nodes: map[string]mirror.Withheld{}}
+			for range random.IntN(4) {
+				one.nodes[fmt.Sprint("node-", random.IntN(4))] = mirror.Withheld{CPU: int64(1 + random.IntN(9)), Pods: 1}
+			}
+			list.list[group] = one
+		}
+		rooms := kept.of(list)
+		for i := range 4 {
+			info := framework.NewNodeInfo()
+			info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", i)}})
+			for priority := range int32(3) {
+				room, want := &KeptRoom{claimed: rooms, rank: gangs.Rank{Priority: priority}}, mirror.Withheld{}
+				for _, one := range list.list {
+					if one.rank.Priority >= priority {
+						want = want.Plus(one.nodes[info.Node().Name])
+					}
+				}
+				if diff := cmp.Diff(want, room.claimedOn(info)); diff != "" {
+					t.Fatalf("kept from a Pod of priority %d on %s (-want +got):\n%s", priority, info.Node().Name, diff)
+				}
+			}
+		}
 	}
 }

@@ -89,7 +89,7 @@ func (p *Planner) askAhead(head *head, reservations, before []backfill.Reservati
 // waits for. It returns what they refused, and the nodes of the members that can't: none if all can, or if there was no
 // time to ask.
 func (p *Planner) refusalsOf(r *backfill.Reservation, gang *roles) (refused *refusals, nodes []string) {
-	from := p.basisFor(gang)
+	from := p.basisUntil(p.clock.Now().Add(usualSearch)) // in another gang's attempt
 	check := p.newChecker(gang, from)
 	if check == nil {
 		return nil, nil

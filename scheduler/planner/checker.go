@@ -59,7 +59,10 @@ type basis struct {
 }
 
 func (p *Planner) basisFor(gang *roles) basis {
-	deadline := p.searches.deadline(groupOf(gang), gang.Count(), p.clock.Now())
+	return p.basisUntil(p.searches.deadline(groupOf(gang), gang.Count(), p.clock.Now()))
+}
+
+func (p *Planner) basisUntil(deadline time.Time) basis {
 	return basis{version: p.mirror.Version(), arriving: p.mirror.Arriving(), deadline: deadline}
 }
 

@@ -95,18 +95,27 @@ func (p *Pod) Since(now time.Time) time.Time {
 // Started returns when a Pod began its current work: a container that was restarted has lost
 // everything before.
 func (p *Pod) Started() time.Time {
-	start := p.CreationTimestamp.Time
-	if p.Status.StartTime != nil {
-		start = p.Status.StartTime.Time
-	}
 	for i := range p.Status.ContainerStatuses {
 		status := &p.Status.ContainerStatuses[i]
-		isWork := status.Name == v1.ContainerName || len(p.Status.ContainerStatuses) == 1
-		if isWork && status.State.Running != nil {
+		isWork := status.Name == v1.ContainerName || len(p.Spec.Containers) == 1
+		if isWork && WasRestarted(status) {
 			return status.State.Running.StartedAt.Time
 		}
 	}
-	return start
+	return p.FirstStarted()
+}
+
+// FirstStarted returns when a Pod began its first work. Its owner can't put that off by restarting it.
+func (p *Pod) FirstStarted() time.Time {
+	if p.Status.StartTime != nil {
+		return p.Status.StartTime.Time
+	}
+	return p.CreationTimestamp.Time
+}
+
+// WasRestarted reports whether a container runs for at least the second time: only then it matters when it started.
+func WasRestarted(status *corev1.ContainerStatus) bool {
+	return status.RestartCount > 0 && status.State.Running != nil
 }
 
 // works reports whether a Pod has work to save.

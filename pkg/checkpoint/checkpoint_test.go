@@ -92,8 +92,18 @@ func TestSince(t *testing.T) {
 	if got := now.Sub(one.Since(now)); got != time.Hour {
 		t.Errorf("with a checkpoint in the future, the work of %v is lost, want that of an hour", got)
 	}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(-time.Second))}}}}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(-time.Second))}}
+	pod.Spec.Containers = []corev1.Container{{Name: "main"}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: running, RestartCount: 1}}
 	if got := now.Sub(one.Since(now)); got != time.Second {
 		t.Errorf("the work of %v is lost, want that since the container started again", got)
+	}
+	if got := now.Sub(one.FirstStarted()); got != time.Hour {
+		t.Errorf("it runs for %v, want an hour", got)
+	}
+	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "sidecar"})
+	pod.Status.ContainerStatuses[0].Name = "sidecar" // those of the others are not kept everywhere
+	if got := now.Sub(one.Since(now)); got != time.Hour {
+		t.Errorf("the work of %v is lost when a sidecar starts again, want that of an hour", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
@@ -44,16 +45,20 @@ func (t *Trimmer) trimContainer(c *corev1.Container) {
 	t.shareResources(&c.Resources)
 }
 
-// trimStatuses keeps the resources of containers: those of a Pod that is being resized are
-// not those of its spec.
+// trimStatuses keeps the resources of containers, as those of a Pod that is being resized are
+// not those of its spec, and when they were restarted: whose work counts from then on loses the least if it is preempted.
 func (t *Trimmer) trimStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var kept []corev1.ContainerStatus
 	for i := range statuses {
 		before := &statuses[i]
-		if before.Resources == nil && before.AllocatedResources == nil {
+		restarted := checkpoint.WasRestarted(before)
+		if before.Resources == nil && before.AllocatedResources == nil && !restarted {
 			continue
 		}
 		after := corev1.ContainerStatus{Name: before.Name, Resources: before.Resources, AllocatedResources: t.shareList(before.AllocatedResources)}
+		if restarted {
+			after.RestartCount, after.State.Running = before.RestartCount, before.State.Running
+		}
 		if after.Resources != nil {
 			t.shareResources(after.Resources)
 		}

@@ -6,6 +6,7 @@ package trimming
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/randfill"
 
+	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
@@ -58,6 +60,21 @@ func TestWhatOnlyTheKubeletNeedsIsDropped(t *testing.T) {
 	want.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "resized", Resources: &corev1.ResourceRequirements{Requests: cpus("2")}}}
 	if diff := cmp.Diff(want, pod); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestWhenAContainerWasRestartedIsKept(t *testing.T) {
+	t.Parallel()
+	begin := metav1.NewTime(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+	again := metav1.NewTime(begin.Add(time.Hour))
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}, Status: corev1.PodStatus{
+		StartTime: &begin, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "main", RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: again}},
+		}},
+	}}
+	trim(t, pod)
+	if got := (&checkpoint.Pod{Pod: pod}).Started(); !got.Equal(again.Time) {
+		t.Errorf("its work began at %v, want %v", got, again)
 	}
 }
 
@@ -119,7 +136,7 @@ func TestEqualRequestsAreShared(t *testing.T) {
 	}
 }
 
-// Whatever is in a Pod, what kube-scheduler computes from it stays the same.
+// Whatever is in a Pod, what kube-scheduler computes from it stays the same, and so does the work that it loses if it is preempted.
 func TestATrimmedPodNeedsTheSame(t *testing.T) {
 	t.Parallel()
 	filler := randfill.NewWithSeed(7).NilChance(0.3).NumElements(0, 3).MaxDepth(12).Funcs(
@@ -139,6 +156,9 @@ func TestATrimmedPodNeedsTheSame(t *testing.T) {
 			if diff := cmp.Diff(resourcehelper.PodRequests(before, options), resourcehelper.PodRequests(pod, options)); diff != "" {
 				t.Fatalf("requests differ: %s", diff)
 			}
+		}
+		if full, trimmed := (&checkpoint.Pod{Pod: before}).Started(), (&checkpoint.Pod{Pod: pod}).Started(); !full.Equal(trimmed) {
+			t.Fatalf("its work began at %v, want %v", trimmed, full)
 		}
 		if diff := cmp.Diff(featuresOf(t, before), featuresOf(t, pod)); diff != "" {
 			t.Fatalf("features differ: %s", diff)

@@ -60,12 +60,20 @@ func (p *Planner) rejectGang(uids []types.UID, number uint64) error {
 // Withdraw gives up a Pod's seat of a plan. If that ends a plan that others waited for,
 // the gang is not retried at once: the reason may be a lasting one that the engine does
 // not know.
-func (p *Planner) Withdraw(uid types.UID, number uint64) {
-	member := p.registry.Member(uid)
-	aborts, fault, actions := p.registry.Withdraw(uid, number)
-	if fault != "" {
+func (p *Planner) Withdraw(uid types.UID, number uint64) { p.withdraw(uid, number) }
+
+// Unreserve is Withdraw for a Pod that had reserved its seat: that it does not go there may have to do with the node. An error
+// before that need not, such as one of a scheduler extender, which fails for all Pods.
+func (p *Planner) Unreserve(uid types.UID, number uint64) {
+	if fault := p.withdraw(uid, number); fault != "" {
 		p.faults.add(fault, p.clock.Now())
 	}
+}
+
+// withdraw returns the node of the seat if the Pod did not wait there for others.
+func (p *Planner) withdraw(uid types.UID, number uint64) (node string) {
+	member := p.registry.Member(uid)
+	aborts, node, actions := p.registry.Withdraw(uid, number)
 	if aborts > 0 {
 		longest := longestAbortPause
 		if p.registry.Runs(member.Group()) {
@@ -74,6 +82,7 @@ func (p *Planner) Withdraw(uid types.UID, number uint64) {
 		p.backOff(member, min(abortPause<<min(aborts-1, 10), longest))
 	}
 	p.do(actions)
+	return node
 }
 
 // RejectedByOtherPlugin records that another plugin rejected a Pod before it was placed.

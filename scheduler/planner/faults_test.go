@@ -28,7 +28,7 @@ func (f *fixture) failToBind(name string) (node string) {
 	if err := f.infos[decision.Node].RemovePod(f.logger, at(one, decision.Node)); err != nil {
 		f.t.Fatal(err)
 	}
-	f.Withdraw(one.UID, decision.Plan)
+	f.Unreserve(one.UID, decision.Plan)
 	f.podDeleted(one)
 	return decision.Node
 }
@@ -101,9 +101,39 @@ func TestWhoWaitsForOthersSaysNothingAboutItsNode(t *testing.T) {
 	if wait, err := f.reserve(pods[0], decision); !wait || err != nil {
 		t.Fatalf("at the barrier: %t, %v, want it to wait", wait, err)
 	}
-	f.Withdraw(pods[0].UID, decision.Plan)
+	f.Unreserve(pods[0].UID, decision.Plan)
 	if nodes := f.faults.nodes(f.clock.Now()); len(nodes) > 0 {
 		t.Errorf("nodes %v have a fault", nodes)
+	}
+}
+
+// A scheduler extender fails: the cycle ends before the Pod has reserved its seat, or the plan is never completed.
+func TestAnErrorBeforeASeatIsReservedSaysNothingAboutItsNode(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(f *fixture, one *corev1.Pod){
+		"the next cycle begins": func(f *fixture, one *corev1.Pod) { f.StartCycle(one, f.nodes(), false) },
+		"the plan is overdue": func(f *fixture, _ *corev1.Pod) {
+			f.clock.Step(f.PermitTimeout() + time.Second)
+			f.maintain(f.t.Context())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.addNode("a", "leaf", 1)
+			one := pod("one", 1)
+			f.comes(one)
+			if decision := f.StartCycle(one, f.nodes(), false); decision.Node != "a" {
+				t.Fatalf("decision is %+v", decision)
+			}
+			end(f, one)
+			if f.registry.Placing(one.UID) {
+				t.Fatal("it keeps its seat")
+			}
+			if nodes := f.faults.nodes(f.clock.Now()); len(nodes) > 0 {
+				t.Errorf("nodes %v have a fault", nodes)
+			}
+		})
 	}
 }
 

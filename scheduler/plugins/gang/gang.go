@@ -165,7 +165,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ string) {
 	p.planner.DevicesReleased(pod)
 	if cycle := planner.CycleOf(state); cycle != nil && cycle.Plan != 0 {
-		p.planner.Withdraw(pod.UID, cycle.Plan)
+		p.planner.Unreserve(pod.UID, cycle.Plan)
 	}
 }
 

@@ -147,7 +147,7 @@ func TestVictimsAreBelowAFullParent(t *testing.T) {
 	for _, one := range held {
 		ledger.Add(one.Queue, one.Model, one.Amount)
 	}
-	for priority, want := range map[int32]string{0: "sibling", 1: "own sibling", systemCritical: "own sibling"} {
+	for priority, want := range map[int32]string{0: "sibling", 1: "own sibling", SystemCritical: "own sibling"} {
 		queues := NewQueues(ledger, "owner", queueing.Amounts{"h100": 4 * queueing.GPU}, priority, held, noon)
 		var may []*corev1.Pod
 		for _, one := range held {

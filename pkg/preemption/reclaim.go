@@ -19,9 +19,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
-// systemCritical is the least priority that preempts Pods of other queues, as that of
+// SystemCritical is the least priority that preempts Pods of other queues, as that of
 // system-cluster-critical does.
-const systemCritical = 2_000_000_000
+const SystemCritical = 2_000_000_000
 
 // Held is GPUs that a Pod holds. Pods without GPUs count as well if others of their gangs have some: see WithCompanions.
 type Held struct {
@@ -299,7 +299,7 @@ func mayTake(lender *queueing.Lender, pod *corev1.Pod, priority int32, now time.
 		return false
 	}
 	one := checkpoint.Pod{Pod: pod}
-	return now.Sub(one.Started()) >= lender.Reclaim.MinRuntime
+	return now.Sub(one.FirstStarted()) >= lender.Reclaim.MinRuntime
 }
 
 // Victim is for Cluster.Victim: it returns the priority by which victims are chosen, and whether a Pod may be
@@ -312,7 +312,7 @@ func (q *Queues) Victim(pod *corev1.Pod) (priority int32, may bool) {
 	if held := q.held[pod.UID]; held != nil {
 		queue = held.Queue
 	}
-	return victim, victim < q.priority && (queue == q.queue || q.priority >= systemCritical) && queueing.Helps(q.shortages, q.tree, queue)
+	return victim, victim < q.priority && (queue == q.queue || q.priority >= SystemCritical) && queueing.Helps(q.shortages, q.tree, queue)
 }
 
 // Asked returns the gang's queue, and what the gang asks for.

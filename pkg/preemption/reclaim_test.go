@@ -133,7 +133,7 @@ func TestPriorityCountsOnlyInTheSameQueue(t *testing.T) {
 	own.Queue = "owner"
 	held := []Held{own, other}
 	asked := queueing.Amounts{"h100": queueing.GPU}
-	for priority, want := range map[int32][2]bool{0: {}, 100: {true, false}, systemCritical: {true, true}} {
+	for priority, want := range map[int32][2]bool{0: {}, 100: {true, false}, SystemCritical: {true, true}} {
 		queues := NewQueues(ledger, "owner", asked, priority, held, noon)
 		_, mayOwn := queues.Victim(own.Pod)
 		_, mayOther := queues.Victim(other.Pod)

@@ -86,16 +86,13 @@ func rankOf(attempt *gangs.Attempt) gangs.Rank {
 	return gangs.Rank{Priority: attempt.Priority, Since: attempt.Group.Since, Group: attempt.Group.Key}
 }
 
-// blockedNodes returns the nodes that are kept from a gang, in order.
-func (c *claims) blockedNodes(attempt *gangs.Attempt) []string {
+// blockedNodes returns the nodes that are kept from a gang, in order: those of gangs that it does not come before.
+func (c *claims) blockedNodes(attempt *gangs.Attempt, comesBefore func(*claim) bool) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.list) == 0 {
-		return nil
-	}
-	rank, nodes := rankOf(attempt), map[string]bool{}
+	nodes := map[string]bool{}
 	for group, one := range c.list {
-		if group != attempt.Group.Key && one.rank.Compare(rank) < 0 {
+		if group != attempt.Group.Key && !comesBefore(one) {
 			for node := range one.nodes {
 				nodes[node] = true
 			}

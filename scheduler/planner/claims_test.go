@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
@@ -357,4 +358,50 @@ func TestAClaimLastsAsLongAsThoseWhoLeaveHaveTime(t *testing.T) {
 	if got, want := f.claims.list["waits"].until, end.Add(time.Duration(f.args.ClaimSeconds)*time.Second); !got.Equal(want) {
 		t.Errorf("its node is kept until %v, want %v", got, want)
 	}
+}
+
+// Without reservations in time, only the claim keeps what a queue has to give back from the queue's next Pod.
+func TestWhoHadToGiveBackGPUsDoesNotTakeThemAgainByItsPriority(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.args.Reservations = 0
+	f.addNode("a", "l", 8)
+	f.withQueues(queue("owner", 4, nil), queue("guest", 4, nil))
+	high := prioritized(9)
+	borrows := at(pod("borrows", 4, inQueue("guest"), high), "a", 0, 1, 2, 3)
+	waits := pod("waits", 4, inQueue("owner"))
+	f.comes(borrows, at(pod("other", 4, inQueue("guest"), high, since(beginning.Add(-time.Hour))), "a", 4, 5, 6, 7), waits)
+	f.decide(waits)
+	if got := f.Preempt(t.Context(), waits); !strings.Contains(got, "taken back from 1 Pod") {
+		t.Fatalf("the message is %q", got)
+	}
+	f.wantClaims("when they are taken back", "waits: a")
+	f.goes(borrows)
+	again, urgent := pod("again", 4, inQueue("guest"), high), pod("urgent", 4, inQueue("owner"), high)
+	f.comes(again, urgent)
+	f.orderWaiting()
+	if decision := f.decide(again); decision.Node != "" {
+		t.Errorf("the queue that gave them back has them again: %+v", decision)
+	}
+	if decision := f.decide(urgent); decision.Node != "a" {
+		t.Errorf("a more important Pod of the same queue does not get them: %+v", decision)
+	}
+}
+
+// A gang is deleted and created again under its name before anything else happens.
+func TestAGangDoesNotInheritTheClaimOfAnEarlierOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "l", 4)
+	f.comes(at(pod("runs", 2), "a", 0, 1))
+	earlier := gang("big", 4, 4, prioritized(5))
+	f.comes(earlier...)
+	f.starve(earlier[0])
+	f.wantClaims("when it starves", "default/big: a")
+	for _, one := range earlier {
+		f.goes(one)
+	}
+	later := gang("big", 4, 4, func(p *corev1.Pod) { p.UID = types.UID("later-" + p.Name) })
+	f.comes(later...)
+	f.wantClaims("when it was created again")
 }

@@ -15,6 +15,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/preemption"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
@@ -161,7 +162,10 @@ func (p *Planner) gangLater(attempt *gangs.Attempt) (*roles, error) {
 // claimedByOthers returns the nodes that are kept from a gang, except those on which
 // places are reserved for it.
 func (p *Planner) claimedByOthers(attempt *gangs.Attempt) []string {
-	nodes := p.claims.blockedNodes(attempt)
+	if !p.claims.any() {
+		return nil
+	}
+	nodes := p.claims.blockedNodes(attempt, p.precedenceOf(attempt))
 	if len(nodes) == 0 {
 		return nil
 	}
@@ -171,6 +175,25 @@ func (p *Planner) claimedByOthers(attempt *gangs.Attempt) []string {
 	}
 	reserved := p.mirror.NodesFor(requester.Pods)
 	return slices.DeleteFunc(nodes, func(node string) bool { return reserved[node] })
+}
+
+// precedenceOf returns whether a gang comes before one that claims nodes. With GPUQueues, priorities decide in a queue only:
+// otherwise the Pods of a higher priority that had to give back GPUs would take them again at once. Of another queue, a gang comes
+// before it if it gets what its queue is guaranteed and the other one does not, or if it has the priority of critical system Pods.
+func (p *Planner) precedenceOf(attempt *gangs.Attempt) func(*claim) bool {
+	rank := rankOf(attempt)
+	state := p.queueState()
+	if state == nil {
+		return func(one *claim) bool { return rank.Compare(one.rank) <= 0 }
+	}
+	queue := state.QueueOf(attempt.Waiting[0].Pod()).Queue
+	critical, guaranteed := attempt.Priority >= preemption.SystemCritical, p.line.isGuaranteed(attempt.Group.Key)
+	return func(one *claim) bool {
+		if one.queue == queue || critical {
+			return rank.Compare(one.rank) <= 0
+		}
+		return guaranteed && !p.line.isGuaranteed(one.rank.Group)
+	}
 }
 
 // watchLabels returns false if the nodes have to be refreshed, because a Pod selects by

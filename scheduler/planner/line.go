@@ -59,6 +59,12 @@ func (l *line) of(group string) (place inLine, waits bool) {
 	return l.entries[index], true
 }
 
+// isGuaranteed reports whether a group waits for what its queue is guaranteed.
+func (l *line) isGuaranteed(group string) bool {
+	place, waits := l.of(group)
+	return waits && math.IsInf(place.turn, -1)
+}
+
 // first returns the groups that are served first. The slice must not be changed.
 func (l *line) first() []inLine {
 	l.mu.Lock()

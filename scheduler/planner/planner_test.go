@@ -350,11 +350,11 @@ func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
 	f.comes(old, young, urgent)
 	attempt := f.registry.Attempt("old")
 	f.claims.set(attempt, keeping(beginning.Add(time.Minute), true, "b", "a"), f.clock.Now())
-	if diff := cmp.Diff([]string{"a", "b"}, f.claims.blockedNodes(f.registry.Attempt("young"))); diff != "" {
+	if diff := cmp.Diff([]string{"a", "b"}, f.claimedByOthers(f.registry.Attempt("young"))); diff != "" {
 		t.Errorf("kept from a younger one (-want +got):\n%s", diff)
 	}
 	for _, uid := range []string{"old", "urgent"} {
-		if got := f.claims.blockedNodes(f.registry.Attempt(pod(uid, 1).UID)); len(got) > 0 {
+		if got := f.claimedByOthers(f.registry.Attempt(pod(uid, 1).UID)); len(got) > 0 {
 			t.Errorf("kept from %s: %v", uid, got)
 		}
 	}

@@ -136,7 +136,7 @@ func (b *Bookkeeper) cached() bool {
 func (b *Bookkeeper) pass(ctx context.Context) error {
 	now := b.deps.Clock.Now()
 	until := now.Add(-b.options.settle()).Truncate(time.Second)
-	if b.book == nil {
+	if b.book == nil || isAhead(b.book, now) {
 		if err := b.openBook(ctx, until); err != nil {
 			return err
 		}
@@ -156,6 +156,11 @@ func (b *Bookkeeper) pass(ctx context.Context) error {
 	return nil
 }
 
+// isAhead reports whether a book was counted by a clock that was wrong: it would be the last one until its time has come.
+func isAhead(book *accounting.Book, now time.Time) bool {
+	return book.AsOf.After(now.Add(queueing.MaxAhead))
+}
+
 // openBook reads the last book, or begins one, and finds out which Pods were deleted since it was written.
 func (b *Bookkeeper) openBook(ctx context.Context, begin time.Time) error {
 	// From now on the reader remembers Pods that are deleted. Those before are in the API server's history.
@@ -173,6 +178,10 @@ func (b *Bookkeeper) openBook(ctx context.Context, begin time.Time) error {
 		if err := b.store.write(ctx, book); err != nil {
 			return err
 		}
+	}
+	if isAhead(book, begin) {
+		klog.FromContext(ctx).Info("The usage of GPUs was counted by a clock that was ahead; it is counted from now on", "countedUntil", book.AsOf)
+		book = book.Until(begin)
 	}
 	deleted, err := deletedSince(ctx, b.deps.Kube, book.ResourceVersion, b.deps.Pods.ResourceVersion(), b.deps.Clock.Now())
 	if err != nil {

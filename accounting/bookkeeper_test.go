@@ -315,6 +315,27 @@ func TestAnotherProcessGoesOnWithTheBooks(t *testing.T) {
 	}
 }
 
+// A leader's clock jumps two days ahead, and its successor's is right.
+func TestAClockThatWasAheadDoesNotEndTheCount(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, testTime, node, newPod("runs", 4, bound(0)))
+	f.countedUntil(testTime.Add(5 * time.Minute))
+	f.clock.Step(50 * time.Hour)
+	f.countedUntil(testTime.Add(50 * time.Hour))
+	f.stop()
+	right := testTime.Add(20 * time.Minute)
+	f.clock = clocktesting.NewFakeClock(right)
+	f.start()
+	f.eventually("the day is counted on", func() (bool, any) {
+		asOf := f.books()[0].AsOf
+		return asOf.After(right.Add(5*time.Minute)) && asOf.Before(right.Add(time.Hour)), asOf
+	})
+	today := f.books()[0]
+	if got, want := today.Total().Used, gpuSeconds(4, today.AsOf.Sub(testTime)); got != want {
+		t.Errorf("%v GPU-seconds are counted, want %v", got.Seconds(), want.Seconds())
+	}
+}
+
 func TestAPodThatIsDeletedIsCountedUntilThen(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, testTime, node, newPod("runs", 4, bound(0)))

@@ -137,6 +137,30 @@ func (b *Book) Merge(since *Book) {
 	b.AsOf = since.AsOf
 }
 
+// Until returns the Book as if it had been counted until an earlier time of its day. What was counted in the hour of that time is
+// taken to have been used evenly.
+func (b *Book) Until(at time.Time) *Book {
+	at = second(at)
+	earlier := &Book{Day: b.Day, From: b.From, AsOf: at, ResourceVersion: b.ResourceVersion, cells: map[cell]Amounts{}}
+	if at.Before(b.From) {
+		earlier.From = at
+	}
+	for where, amounts := range b.cells {
+		counted := min(b.AsOf.Sub(b.Day)-time.Duration(where.hour)*time.Hour, time.Hour)
+		left := min(at.Sub(b.Day)-time.Duration(where.hour)*time.Hour, counted)
+		if left > 0 {
+			earlier.cells[where] = amounts.part(left, counted)
+		}
+	}
+	return earlier
+}
+
+// part returns the part that is left of what was counted in a time.
+func (a Amounts) part(left, counted time.Duration) Amounts {
+	of := func(all Time) Time { return Time(float64(all) * left.Seconds() / counted.Seconds()) }
+	return Amounts{Used: of(a.Used), Waiting: of(a.Waiting), Lost: of(a.Lost)}
+}
+
 // Each calls a function with the GPU time of each key and hour, which begins at the given time, in no particular order.
 func (b *Book) Each(do func(key Key, hour time.Time, amounts Amounts)) {
 	for where, amounts := range b.cells {

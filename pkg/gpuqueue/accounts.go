@@ -67,10 +67,13 @@ func accountOf(queue *v1.GPUQueue) *Account {
 
 // Charge counts what Pods have held since the time of each account, up to now. It does not matter
 // how long that is: what nobody has counted while no process ran is counted by the times of the
-// Pods that still exist.
+// Pods that still exist. An account of a time that is too far ahead goes on from now.
 func (a Accounts) Charge(tree *queueing.Tree, holdings []Holding, now time.Time, halfLife time.Duration) {
 	before := make(map[*Account]time.Time, len(a))
 	for _, account := range a {
+		if account.All.At.After(now.Add(queueing.MaxAhead)) {
+			account.Own.At, account.All.At = now, now
+		}
 		before[account] = account.All.At
 		account.Own, account.All = account.Own.DecayedTo(now, halfLife), account.All.DecayedTo(now, halfLife)
 	}

@@ -151,14 +151,19 @@ func (r *Report) usage(queue string) *v1.GPUQueueTime {
 }
 
 // WorthWriting reports whether a new status is to be written now: at once if it is about another
-// spec or its condition has changed; after WritePeriod if anything else has but the decay of what
-// was used.
+// spec or its condition has changed, or if the time of what was used is too far ahead; after WritePeriod if anything else has but
+// the decay of what was used.
 func WorthWriting(before, after *v1.GPUQueueStatus, now time.Time) bool {
 	if before.ObservedGeneration != after.ObservedGeneration || !equality.Semantic.DeepEqual(before.Conditions, after.Conditions) {
 		return true
 	}
-	if before.Usage != nil && now.Sub(before.Usage.AsOf.Time) < WritePeriod {
-		return false
+	if before.Usage != nil {
+		switch age := now.Sub(before.Usage.AsOf.Time); {
+		case age < -queueing.MaxAhead:
+			return true
+		case age < WritePeriod:
+			return false
+		}
 	}
 	a, b := *before, *after
 	a.Usage, b.Usage = nil, nil

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
 const halfLife = 24 * time.Hour
@@ -214,6 +215,26 @@ func TestAQueueOfTheSameNameBeginsAnew(t *testing.T) {
 	}
 }
 
+// A leader's clock was ahead for a moment, by a little or by a day, and its successor's is right.
+func TestAClockThatWasAheadDoesNotEndTheCount(t *testing.T) {
+	t.Parallel()
+	tree := queueing.NewTree([]queueing.Queue{{Name: "q"}})
+	for ahead, want := range map[time.Duration]float64{time.Minute: 540, 24 * time.Hour: 600} {
+		queue := newQueue("q", "")
+		queue.CreationTimestamp = ago(time.Hour)
+		queue.Status.Usage = &v1.GPUQueueTime{AsOf: ago(-ahead), GPUHours: "0"}
+		accounts := Accounts{}
+		accounts.Load([]*v1.GPUQueue{queue})
+		holdings := []Holding{{Queue: "q", Amount: queueing.GPU, From: now.Add(-time.Hour)}}
+		for minute := range 11 {
+			accounts.Charge(tree, holdings, now.Add(time.Duration(minute)*time.Minute), queueing.DefaultHalfLife)
+		}
+		if got := accounts["q"].Total; got != want {
+			t.Errorf("after a clock that was %v ahead, %v GPU-seconds are counted in ten minutes, want %v", ahead, got, want)
+		}
+	}
+}
+
 func TestStatusesAreWrittenWhenItIsWorthIt(t *testing.T) {
 	t.Parallel()
 	base := func() *v1.GPUQueueStatus {
@@ -235,8 +256,14 @@ func TestStatusesAreWrittenWhenItIsWorthIt(t *testing.T) {
 		"a task has started, written lately":        {recent, func(s *v1.GPUQueueStatus) { recent(s); s.Running = 2 }, false},
 		"the spec has changed, written lately":      {recent, func(s *v1.GPUQueueStatus) { recent(s); s.ObservedGeneration = 2 }, true},
 		"the condition has changed, written lately": {recent, func(s *v1.GPUQueueStatus) { recent(s); s.Conditions[0].Status = metav1.ConditionFalse }, true},
-		"others have used more":                     {nil, func(s *v1.GPUQueueStatus) { s.Usage.Factor = "0.90" }, true},
-		"it is the first status":                    {func(s *v1.GPUQueueStatus) { *s = v1.GPUQueueStatus{} }, nil, true},
+		"the time was written by a clock that was ahead": {
+			func(s *v1.GPUQueueStatus) { s.Usage.AsOf = ago(-time.Hour) }, func(s *v1.GPUQueueStatus) { s.Usage.AsOf = ago(0) }, true,
+		},
+		"the time was written by a clock that is a little ahead": {
+			func(s *v1.GPUQueueStatus) { s.Usage.AsOf = ago(-time.Minute) }, func(s *v1.GPUQueueStatus) { s.Usage.GPUHours = "1.100" }, false,
+		},
+		"others have used more":  {nil, func(s *v1.GPUQueueStatus) { s.Usage.Factor = "0.90" }, true},
+		"it is the first status": {func(s *v1.GPUQueueStatus) { *s = v1.GPUQueueStatus{} }, nil, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

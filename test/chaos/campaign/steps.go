@@ -26,7 +26,7 @@ func (r *runner) doSteps(ctx context.Context, s *site, begin time.Time) error {
 			return nil
 		}
 		// Before the request, so that nobody sees its consequences before its cause.
-		r.log.Append(history.Entry{Intent: &history.Intent{Verb: step.Verb, Kind: kindOf(&step), Namespace: step.Namespace, Name: step.Name}})
+		r.log.Append(history.Entry{Intent: &history.Intent{Verb: intended(step.Verb), Kind: kindOf(&step), Namespace: step.Namespace, Name: step.Name}})
 		err := r.tryStep(ctx, s, &step)
 		r.mu.Lock()
 		if err == nil {
@@ -77,6 +77,18 @@ func (s *site) do(ctx context.Context, step *load.Step) error {
 		return patch(`{"spec": {"suspend": false}}`)
 	default:
 		return patch(`{"spec": {"replicas": %d}}`, step.Replicas)
+	}
+}
+
+// intended returns what a step does to its object.
+func intended(verb string) string {
+	switch verb {
+	case load.VerbAttack:
+		return load.VerbCreate
+	case load.VerbEndAttack:
+		return load.VerbDelete
+	default:
+		return verb
 	}
 }
 

@@ -31,6 +31,8 @@ const (
 	hostileNames, hostileVolumes = 200, 2000
 	// lie is a run time that is shorter than anybody else's.
 	lie = "1"
+	// anotherScheduler is none that the operator allows: default-scheduler is a profile of gpu-scheduler's in a local cluster.
+	anotherScheduler = "scheduler-of-mine"
 )
 
 // attack is what a hostile tenant tries, with a task or with a Pod. What the API server admits of it must never hold a GPU, unless mayRun is
@@ -45,14 +47,15 @@ type attack struct {
 func attacks() []attack {
 	return []attack{
 		{name: "names-its-node", pod: func(o *Options, pod *corev1.Pod) { pod.Spec.NodeName = o.Model + "-0" }},
-		{name: "names-another-scheduler", pod: func(_ *Options, pod *corev1.Pod) { pod.Spec.SchedulerName = corev1.DefaultSchedulerName }},
-		{name: "names-anothers-queue", pod: func(o *Options, pod *corev1.Pod) { pod.Labels[v1.LabelQueue] = o.Tenants[0].Queue }},
+		{name: "names-another-scheduler", pod: func(_ *Options, pod *corev1.Pod) { pod.Spec.SchedulerName = anotherScheduler }},
+		// Without GPUQueues, as after the deletion of their kind, the name means nothing.
+		{name: "names-anothers-queue", mayRun: true, pod: func(o *Options, pod *corev1.Pod) { pod.Labels[v1.LabelQueue] = o.Tenants[0].Queue }},
 		{name: "says-which-gpus-it-has", pod: func(_ *Options, pod *corev1.Pod) {
 			pod.Annotations[inventory.AssignmentAnnotation] = `{"version":"v1","containers":{"c":{"falldio.com/gpu":["GPU-x"]}}}`
 		}},
 		{name: "lies-about-its-run-time", mayRun: true, pod: func(_ *Options, pod *corev1.Pod) { pod.Annotations[v1.AnnotationMaxRuntime] = lie }},
 		{name: "has-a-scheduler-of-its-own", task: func(_ *Options, _ *rand.Rand, task *v1.GPUTask) {
-			task.Spec.Template.Spec.SchedulerName = corev1.DefaultSchedulerName
+			task.Spec.Template.Spec.SchedulerName = anotherScheduler
 		}},
 		{name: "fills-memory", task: manyVolumes},
 		{name: "has-lost-its-volume", task: lostVolume},

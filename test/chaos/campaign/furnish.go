@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/test/chaos/check"
 	"falldio.github.io/gpu-controller/test/chaos/faults"
+	"falldio.github.io/gpu-controller/test/chaos/load"
 )
 
 // requestLimit is how long one request may take.
@@ -38,7 +40,7 @@ const (
 
 // furnish creates the namespaces, the Pods of others, and the queues. The Pods come first: one of them names a queue that it has no right to.
 func (s *site) furnish(ctx context.Context, shape *shape) error {
-	namespaces := []string{faults.FloodNamespace, othersNamespace, hostile}
+	namespaces := []string{faults.FloodNamespace, othersNamespace, hostile, victim}
 	for _, tenant := range shape.tenants {
 		namespaces = append(namespaces, tenant.Namespace)
 	}
@@ -60,7 +62,7 @@ func (s *site) furnish(ctx context.Context, shape *shape) error {
 }
 
 func (s *site) createQueues(ctx context.Context, shape *shape) error {
-	for _, tenant := range shape.tenants {
+	for _, tenant := range append(slices.Clone(shape.tenants), load.Tenant{Namespace: victim, Queue: victim}) {
 		if tenant.Queue == "" {
 			continue
 		}
@@ -132,7 +134,7 @@ func (s *site) createOthers(ctx context.Context, shape *shape) error {
 		other(othersNamespace, "plain", nil, 0),
 		other(othersNamespace, withGPU, nil, 1),
 		// It runs before there is such a queue, which will not accept its namespace.
-		other(othersNamespace, namesQueue, map[string]string{v1.LabelQueue: shape.tenants[0].Queue}, 1),
+		other(othersNamespace, namesQueue, map[string]string{v1.LabelQueue: victim}, 1),
 		other(shape.tenants[0].Namespace, "looks-like-a-task", map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: "gone", v1.LabelIndex: "0"}, 0),
 		other(shape.tenants[0].Namespace, "has-the-name-0", map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: nameTaken, v1.LabelIndex: "0"}, 0),
 	}

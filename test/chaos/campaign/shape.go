@@ -35,6 +35,9 @@ const deletable = "guests"
 // hostile is a user, and the namespace in which that user has Kubernetes' role admin, and nothing else.
 const hostile = "mallory"
 
+// victim is a namespace and its queue in which nothing runs, so that the queue must never say that it holds anything.
+const victim = "victim"
+
 // otherModel is the GPU model of the node on which the Pods of others run. It is never disturbed.
 const otherModel = "t4"
 
@@ -68,13 +71,13 @@ func (s *site) schedulable(shape shape, duration time.Duration) *schedule.Cluste
 	processes := append([]string{names.Etcd, names.APIServer, names.ControllerManager, names.KWOK, names.GPUController, names.GPUScheduler}, proxied...)
 	return &schedule.Cluster{
 		Processes: processes, Proxied: proxied, Nodes: shape.nodeNames(), GPUs: shape.gpus, Namespaces: []string{deletable},
-		CRDs: crds, FullDisk: true,
+		CRDs: crds, FullDisk: true, Successor: names.GPUScheduler,
 	}
 }
 
 func (r *runner) loadOptions() *load.Options {
 	return &load.Options{
-		Seed: r.Seed, Duration: r.Duration, Tenants: r.shape.tenants, Hostile: hostile, Model: r.shape.model, GPUs: r.shape.gpus,
+		Seed: r.Seed, Duration: r.Duration, Tenants: r.shape.tenants, Hostile: hostile, Victim: victim, Model: r.shape.model, GPUs: r.shape.gpus,
 		Capacity: r.shape.nodes * r.shape.gpus, Fullness: 0.9,
 	}
 }

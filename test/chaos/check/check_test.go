@@ -57,18 +57,18 @@ func TestQueues(t *testing.T) {
 		}
 	}
 	elsewhere := with(newPod("b", nil, "B"), func(pod *corev1.Pod) { pod.Namespace = "other" })
-	long := 11 * time.Second
-	const wrong = "holds 2.00 GPUs, and the Pods of its namespace hold 1.00"
+	long := 91 * time.Second
+	const wrong = "says that it holds 2.00 GPUs, and the Pods of its namespace held at most 1.00 in the last 1m30s"
 	tests := map[string]struct {
 		history *builder
 		want    string
 	}{
-		"it pays for its own Pods":             {new(builder).pod(newPod("a", nil, "A")).queue(queue("1")).wait(long).pod(elsewhere).wait(long).pod(elsewhere), ""},
-		"it pays for the Pod of another team":  {new(builder).pod(newPod("a", nil, "A"), elsewhere).queue(queue("2")).wait(long).pod(elsewhere), wrong},
-		"its status is late for a moment":      {new(builder).pod(newPod("a", nil, "A")).queue(queue("2")).wait(5 * time.Second).queue(queue("1")).wait(long).pod(elsewhere), ""},
-		"what has ended is held no more":       {new(builder).pod(newPod("a", nil, "A"), newPod("c", nil, "C"), with(newPod("c", nil, "C"), hasSucceeded)).queue(queue("2")).wait(2 * time.Second).pod(elsewhere).wait(long).pod(elsewhere), wrong},
-		"faults have the status wait":          {new(builder).pod(newPod("a", nil, "A")).add(history.Entry{Fault: &history.Fault{Number: 1, Kind: FaultPause}}).queue(queue("2")).wait(long).pod(elsewhere), ""},
-		"a queue that was deleted pays nobody": {new(builder).pod(newPod("a", nil, "A")).queue(queue("2")).queueGone(queue("2")).wait(long).pod(elsewhere), ""},
+		"it pays for its own Pods":                 {new(builder).pod(newPod("a", nil, "A")).queue(queue("1")).wait(long).pod(elsewhere), ""},
+		"it pays for the Pod of another team":      {new(builder).pod(newPod("a", nil, "A"), elsewhere).queue(queue("2")), wrong},
+		"its status is behind for a moment":        {new(builder).pod(newPod("a", nil, "A"), newPod("c", nil, "C")).queue(queue("2")).pod(with(newPod("c", nil, "C"), hasSucceeded)).wait(30 * time.Second).pod(elsewhere), ""},
+		"its status is behind for minutes":         {new(builder).pod(newPod("a", nil, "A"), newPod("c", nil, "C")).queue(queue("2")).pod(with(newPod("c", nil, "C"), hasSucceeded)).wait(long).pod(elsewhere), wrong},
+		"faults have the status wait":              {new(builder).pod(newPod("a", nil, "A"), newPod("c", nil, "C")).queue(queue("2")).add(history.Entry{Fault: &history.Fault{Number: 1, Kind: FaultPause}}).podGone(newPod("c", nil, "C")).wait(long).pod(elsewhere), ""},
+		"a queue that was deleted pays for nobody": {new(builder).pod(newPod("a", nil, "A")).queue(queue("1")).queueGone(queue("1")).podGone(newPod("a", nil, "A")).wait(long).pod(elsewhere), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

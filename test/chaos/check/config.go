@@ -23,7 +23,7 @@ type Config struct {
 	Converge time.Duration
 	// Kill is how long after a kill localcluster may report the end of the process.
 	Kill time.Duration
-	// Account is for how long of calm the status of a queue may say that it holds what its Pods do not hold.
+	// Account is how long the status of a queue may be behind in calm: it is written once in a minute (gpuqueue.WritePeriod).
 	Account time.Duration
 	// MovesPerHour is --reschedule-moves-per-hour; 0 is no limit.
 	MovesPerHour int
@@ -35,7 +35,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Bind: 15 * time.Second, PartialTimeout: 10 * time.Second, Settle: 10 * time.Second, Explain: 30 * time.Second, ExplainFlood: 3 * time.Minute,
-		Converge: 8 * time.Minute, Kill: 30 * time.Second, Account: 10 * time.Second, TaintsUnhealthy: true,
+		Converge: 8 * time.Minute, Kill: 30 * time.Second, Account: 90 * time.Second, TaintsUnhealthy: true,
 	}
 }
 

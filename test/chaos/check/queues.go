@@ -17,53 +17,58 @@ import (
 // InvariantQueues says that a queue pays only for Pods of namespaces that it accepts, whatever other Pods say.
 const InvariantQueues = "no queue pays for others"
 
-// queues compares what queues say that they hold with what the Pods of their namespaces hold.
+// queues compares what queues say that they hold with the most that the Pods of their namespaces have held lately: a status is
+// not written after every change.
 type queues struct {
 	known map[string]*v1.GPUQueue
-	// since is the calm time at which a queue began to say that it holds more.
-	since map[string]time.Duration
-	next  time.Duration
+	// held is how much was held by the Pods of a queue's namespace, since which calm time, in the order of time.
+	held map[string][]holding
 }
 
-// queuesPeriod is how often queues are looked at, in calm time.
-const queuesPeriod = time.Second
+type holding struct {
+	from time.Duration
+	gpus float64
+}
 
 func newQueues() *queues {
-	return &queues{known: map[string]*v1.GPUQueue{}, since: map[string]time.Duration{}}
+	return &queues{known: map[string]*v1.GPUQueue{}, held: map[string][]holding{}}
 }
 
 func (q *queues) take(w *world, s *step) {
 	if s.queue != nil {
 		keep(q.known, s.queue.Name, s.queue, s.gone)
-	}
-	if w.calm < q.next {
-		return
-	}
-	q.next = w.calm + queuesPeriod
-	for name := range q.since {
-		if q.known[name] == nil {
-			delete(q.since, name)
+		if s.gone {
+			delete(q.held, s.queue.Name)
 		}
 	}
+	if s.queue == nil && s.pod == nil {
+		return
+	}
 	for name, queue := range q.known {
-		q.look(w, name, queue)
+		said, most := saysItHolds(queue), q.mostOf(w, queue)
+		if said > most {
+			w.report(InvariantQueues, name, "its status says that it holds %.2f GPUs, and the Pods of its namespace held at most %.2f in the last %v of calm", said, most, w.config.Account)
+		}
 	}
 }
 
-func (q *queues) look(w *world, name string, queue *v1.GPUQueue) {
-	said, held := saysItHolds(queue), w.heldFor(queue)
-	if said <= held {
-		delete(q.since, name)
-		return
+// mostOf returns the most GPUs that the Pods of a queue's namespace have held lately.
+func (q *queues) mostOf(w *world, queue *v1.GPUQueue) float64 {
+	samples := q.held[queue.Name]
+	now := holding{w.calm, w.heldFor(queue)}
+	if len(samples) == 0 || samples[len(samples)-1].gpus != now.gpus {
+		samples = append(samples, now)
 	}
-	since, known := q.since[name]
-	if !known {
-		q.since[name] = w.calm
-		return
+	// The first one that counts is that which held when the time began.
+	for len(samples) > 1 && samples[1].from <= w.calm-w.config.Account {
+		samples = samples[1:]
 	}
-	if lasted := w.calm - since; lasted > w.config.Account {
-		w.report(InvariantQueues, name, "its status has said for %v of calm that it holds %.2f GPUs, and the Pods of its namespace hold %.2f", lasted.Round(time.Second), said, held)
+	q.held[queue.Name] = samples
+	most := 0.0
+	for i := range samples {
+		most = max(most, samples[i].gpus)
 	}
+	return most
 }
 
 // saysItHolds returns how many GPUs a queue holds by its status.

@@ -49,7 +49,7 @@ func attacks() []attack {
 		{name: "names-its-node", pod: func(o *Options, pod *corev1.Pod) { pod.Spec.NodeName = o.Model + "-0" }},
 		{name: "names-another-scheduler", pod: func(_ *Options, pod *corev1.Pod) { pod.Spec.SchedulerName = anotherScheduler }},
 		// Without GPUQueues, as after the deletion of their kind, the name means nothing.
-		{name: "names-anothers-queue", mayRun: true, pod: func(o *Options, pod *corev1.Pod) { pod.Labels[v1.LabelQueue] = o.Tenants[0].Queue }},
+		{name: "names-anothers-queue", mayRun: true, pod: func(o *Options, pod *corev1.Pod) { pod.Labels[v1.LabelQueue] = o.Victim }},
 		{name: "says-which-gpus-it-has", pod: func(_ *Options, pod *corev1.Pod) {
 			pod.Annotations[inventory.AssignmentAnnotation] = `{"version":"v1","containers":{"c":{"falldio.com/gpu":["GPU-x"]}}}`
 		}},

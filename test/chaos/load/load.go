@@ -77,8 +77,8 @@ type Options struct {
 	Seed     uint64
 	Duration time.Duration
 	Tenants  []Tenant
-	// Hostile is the namespace of a tenant who means harm; empty for none.
-	Hostile string
+	// Hostile is the namespace of a tenant who means harm, empty for none, and Victim the queue of another one.
+	Hostile, Victim string
 	// Model is the GPU model of the tasks, GPUs how many a node has, and Capacity how many all have.
 	Model    string
 	GPUs     int

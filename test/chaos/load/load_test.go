@@ -14,7 +14,7 @@ import (
 
 func someOptions(seed uint64) *Options {
 	return &Options{
-		Seed: seed, Duration: 10 * time.Minute, Tenants: []Tenant{{Namespace: "a", Queue: "q"}, {Namespace: "b"}}, Hostile: "mallory", Model: "h100", GPUs: 8, Capacity: 96, Fullness: 0.8,
+		Seed: seed, Duration: 10 * time.Minute, Tenants: []Tenant{{Namespace: "a", Queue: "q"}, {Namespace: "b"}}, Hostile: "mallory", Victim: "victim", Model: "h100", GPUs: 8, Capacity: 96, Fullness: 0.8,
 	}
 }
 

@@ -78,6 +78,8 @@ type Cluster struct {
 	// Processes can be killed and paused; those behind a proxy can have a skewed clock, and requests
 	// that fail.
 	Processes, Proxied []string
+	// Successor is a process that is killed right after the first storm, when there is much to take over.
+	Successor string
 	// Nodes may be disturbed. GPUs is how many each has.
 	Nodes []string
 	GPUs  int
@@ -105,6 +107,8 @@ const (
 	// after a storm is noticed before the next one disturbs it again.
 	storm, lull, longLull = 30 * time.Second, 25 * time.Second, 75 * time.Second
 	longLullEvery         = 3
+	// firstStorm is when the first storm begins.
+	firstStorm = 3 * time.Second
 	// pause is the mean time between two faults of a storm.
 	pause = 2500 * time.Millisecond
 )
@@ -115,7 +119,7 @@ func Faults(options Options, cluster *Cluster) []Fault {
 	end := time.Duration(FaultShare * float64(options.Duration))
 	d := &drawer{random: random, cluster: cluster, busy: map[string]time.Duration{}}
 	var all []Fault
-	for begin, number := 3*time.Second, 1; begin < end; begin, number = begin+storm+lullAfter(number), number+1 {
+	for begin, number := firstStorm, 1; begin < end; begin, number = begin+storm+lullAfter(number), number+1 {
 		stop := min(begin+storm, end)
 		if fault, drawn := d.drawPartition(begin, stop); drawn {
 			all = append(all, fault)
@@ -139,7 +143,7 @@ func lullAfter(number int) time.Duration {
 	return lull
 }
 
-// rare returns the faults that happen once: a deleted CRD, a deleted namespace, a flood.
+// rare returns the faults that happen once: a deleted CRD, a deleted namespace, a flood, and the end of one process.
 func rare(options Options, cluster *Cluster, random *rand.Rand, end time.Duration) []Fault {
 	within := func(from, to float64) time.Duration {
 		return time.Duration((from + (to-from)*random.Float64()) * float64(end))
@@ -153,6 +157,9 @@ func rare(options Options, cluster *Cluster, random *rand.Rand, end time.Duratio
 	}
 	if options.Flood > 0 {
 		all = append(all, Fault{At: within(0.1, 0.3), Kind: check.FaultFlood, Target: "fuzzed", Number: options.Flood})
+	}
+	if at := firstStorm + storm + time.Second; cluster.Successor != "" && at < end {
+		all = append(all, Fault{At: at, For: time.Second, Kind: check.FaultKill, Target: cluster.Successor})
 	}
 	return all
 }

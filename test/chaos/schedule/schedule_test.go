@@ -31,6 +31,23 @@ func TestASeedAlwaysGivesTheSameSchedule(t *testing.T) {
 	}
 }
 
+func TestEachCampaignHasATakeover(t *testing.T) {
+	t.Parallel()
+	cluster := someCluster()
+	cluster.Processes, cluster.Proxied, cluster.Successor = []string{"etcd"}, []string{"gpu-controller"}, "gpu-scheduler"
+	for seed := range uint64(20) {
+		kills := 0
+		for _, fault := range Faults(Options{Seed: seed, Duration: 2 * time.Minute}, cluster) {
+			if fault.Kind == check.FaultKill && fault.Target == "gpu-scheduler" {
+				kills++
+			}
+		}
+		if kills != 1 {
+			t.Errorf("with seed %d, gpu-scheduler is killed %d times, want once", seed, kills)
+		}
+	}
+}
+
 func TestPartitionsLastUntilKubernetesEvictsThePods(t *testing.T) {
 	t.Parallel()
 	found := 0

@@ -42,9 +42,11 @@ type options struct {
 	remediation        remediation.Options
 	tasks              gputask.Config
 	// defaultTTL is --default-ttl-seconds-after-finished; noTTL for none.
-	defaultTTL     int32
-	leaderElection componentbaseconfig.LeaderElectionConfiguration
-	logging        *logsapi.LoggingConfiguration
+	defaultTTL int32
+	// unreachableNodeTimeout is --default-unreachable-node-timeout-seconds; 0 for none.
+	unreachableNodeTimeout int32
+	leaderElection         componentbaseconfig.LeaderElectionConfiguration
+	logging                *logsapi.LoggingConfiguration
 }
 
 const (
@@ -112,6 +114,8 @@ func (o *options) flags() *pflag.FlagSet {
 		"longest waiting time before a restart")
 	flags.Int32Var(&o.defaultTTL, "default-ttl-seconds-after-finished", o.defaultTTL,
 		"seconds after which finished GPUTasks that specify none are deleted with their Pods; -1 for never")
+	flags.Int32Var(&o.unreachableNodeTimeout, "default-unreachable-node-timeout-seconds", o.unreachableNodeTimeout,
+		"seconds that a node must have been unreachable before Pods on it that are to be deleted are deleted by force, for GPUTasks that specify none; such a Pod may then run twice; 0 for never")
 	leaderelectionoptions.BindLeaderElectionFlags(&o.leaderElection, flags)
 	logsapi.AddFlags(o.logging, flags)
 	flags.BoolVar(&o.printVersion, "version", o.printVersion, "print the version and exit")
@@ -142,6 +146,7 @@ func (o *options) validate(args []string) error {
 	require(o.tasks.Backoff.Base > 0, "--retry-backoff=%v: must be greater than 0", o.tasks.Backoff.Base)
 	require(o.tasks.Backoff.Max >= o.tasks.Backoff.Base, "--max-retry-backoff=%v: must not be less than --retry-backoff=%v", o.tasks.Backoff.Max, o.tasks.Backoff.Base)
 	require(o.defaultTTL >= noTTL, "--default-ttl-seconds-after-finished=%d: must not be negative, except -1 for never", o.defaultTTL)
+	require(o.unreachableNodeTimeout >= 0, "--default-unreachable-node-timeout-seconds=%d: must not be negative", o.unreachableNodeTimeout)
 	return errors.Join(problems...)
 }
 
@@ -150,6 +155,9 @@ func (o *options) taskConfig() gputask.Config {
 	config := o.tasks
 	if o.defaultTTL != noTTL {
 		config.TTLSecondsAfterFinished = &o.defaultTTL
+	}
+	if o.unreachableNodeTimeout > 0 {
+		config.UnreachableNodeTimeoutSeconds = &o.unreachableNodeTimeout
 	}
 	return config
 }

@@ -43,6 +43,7 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		{"--taint-unhealthy-gpus=NoSchedule --namespace=a", "--taint-unhealthy-gpus=NoSchedule: Nodes belong to no namespace: leave out --namespace=a"},
 		{"--retry-backoff=0s", "--retry-backoff=0s: must be greater than 0"},
 		{"--max-retry-backoff=1s", "--max-retry-backoff=1s: must not be less than --retry-backoff=10s"},
+		{"--default-unreachable-node-timeout-seconds=-1", "--default-unreachable-node-timeout-seconds=-1: must not be negative"},
 		{"--default-ttl-seconds-after-finished=-2", "--default-ttl-seconds-after-finished=-2: must not be negative, except -1 for never"},
 		{"up", `unexpected arguments ["up"]`},
 	} {
@@ -108,6 +109,23 @@ func TestTheDefaultTTLIsOffUnlessItIsSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := opts.taskConfig().TTLSecondsAfterFinished; !ptr.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", args, got, want)
+		}
+	}
+}
+
+func TestUnreachableNodesAreNotLeftUnlessAFlagSaysSo(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]*int32{
+		"": nil,
+		"--default-unreachable-node-timeout-seconds=0":   nil,
+		"--default-unreachable-node-timeout-seconds=300": ptr.To[int32](300),
+	} {
+		opts := newOptions()
+		if err := opts.flags().Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		if got := opts.taskConfig().UnreachableNodeTimeoutSeconds; !ptr.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", args, got, want)
 		}
 	}

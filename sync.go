@@ -59,7 +59,7 @@ func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 }
 
 func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pods []*corev1.Pod) gputask.Input {
-	unreachable := c.unreachableNodes(ctx, task, pods)
+	unreachable := c.unreachableNodes(ctx, pods)
 	return gputask.Input{
 		Task: task,
 		Pods: pods,

@@ -6,8 +6,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,31 +24,43 @@ import (
 // reasonForceDeleted is the reason of the Event about a Pod that was deleted by force.
 const reasonForceDeleted = "PodForceDeleted"
 
+// parallelReads is how many Nodes are read at the same time for one task.
+const parallelReads = 16
+
 // unreachableNodes returns since when those nodes of a task's Pods have been unreachable on which a
-// Pod does not stop. They are read from the API server: few tasks ask for it, and nodes are rarely
-// unreachable.
-func (c *Controller) unreachableNodes(ctx context.Context, task *v1.GPUTask, pods []*corev1.Pod) map[string]time.Time {
-	if task.Spec.UnreachableNodeTimeoutSeconds == nil {
-		return nil
-	}
-	since := map[string]time.Time{}
-	seen := map[string]bool{}
+// Pod does not stop. They are read from the API server: Pods rarely take longer than they may, and
+// nodes are rarely unreachable.
+func (c *Controller) unreachableNodes(ctx context.Context, pods []*corev1.Pod) map[string]time.Time {
+	var names []string
 	for _, pod := range pods {
-		name := pod.Spec.NodeName
-		if seen[name] || !gputask.IsOverdue(pod, c.clock.Now()) {
-			continue
+		if gputask.IsOverdue(pod, c.clock.Now()) {
+			names = append(names, pod.Spec.NodeName)
 		}
-		seen[name] = true
-		node, err := c.clients.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			if !apierrors.IsNotFound(err) { // Kubernetes deletes the Pods of nodes that are gone
-				klog.FromContext(ctx).Error(err, "Whether the node of a Pod that does not stop is unreachable is not known", "pod", klog.KObj(pod), "node", name)
+	}
+	slices.Sort(names)
+	var mu sync.Mutex
+	since := map[string]time.Time{}
+	var group errgroup.Group
+	group.SetLimit(parallelReads)
+	for _, name := range slices.Compact(names) {
+		group.Go(func() error {
+			node, err := c.clients.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil // Kubernetes deletes the Pods of nodes that are gone
 			}
-			continue
-		}
-		if at, unreachable := unreachableSince(node); unreachable {
-			since[name] = at
-		}
+			if err != nil {
+				return fmt.Errorf("node %s: %w", name, err)
+			}
+			if at, unreachable := unreachableSince(node); unreachable {
+				mu.Lock()
+				defer mu.Unlock()
+				since[name] = at
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		klog.FromContext(ctx).Error(err, "Whether the nodes of Pods that do not stop are unreachable is not known")
 	}
 	return since
 }
@@ -74,8 +89,8 @@ func (c *Controller) forceDelete(ctx context.Context, turn *turn, task *v1.GPUTa
 			return fmt.Errorf("deleting Pod %s by force: %w", pod.Name, err)
 		}
 		c.recorder.Eventf(task, corev1.EventTypeWarning, reasonForceDeleted,
-			"Pod %s is replaced although it may still run: its node %s has been unreachable for longer than %d s (spec.unreachableNodeTimeoutSeconds)",
-			pod.Name, pod.Spec.NodeName, *task.Spec.UnreachableNodeTimeoutSeconds)
+			"Pod %s is replaced although it may still run: its node %s has been unreachable for longer than unreachableNodeTimeoutSeconds",
+			pod.Name, pod.Spec.NodeName)
 		return nil
 	})
 }

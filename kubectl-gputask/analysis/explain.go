@@ -90,7 +90,7 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 // Alone explains a task by its own status and Pods only, for users who may not list the
 // rest of the cluster.
 func Alone(task *v1.GPUTask, pods []corev1.Pod) *Explanation {
-	e := &Explanation{Task: task, Since: since(task), Total: gputask.Total(task)}
+	e := &Explanation{Task: task, Since: since(task), Total: gputask.Total(task), WaitsFor: unreachableNodes(task)}
 	if task.Status.Phase == v1.PhasePending {
 		e.EstimatedStart = task.Status.EstimatedStart
 	}
@@ -131,6 +131,7 @@ func (v *View) otherReasons(task *clusterview.Task) []string {
 	if refused := apimeta.FindStatusCondition(task.Status.Conditions, v1.ConditionPodsCreated); refused != nil && refused.Status == metav1.ConditionFalse {
 		list = append(list, fmt.Sprintf("Pods can't be created: %s", refused.Message))
 	}
+	list = append(list, unreachableNodes(task.GPUTask)...)
 	if unscheduled := countUnscheduled(task); task.Status.Phase == v1.PhaseRunning && unscheduled > 0 {
 		list = append(list, fmt.Sprintf("nodes for %d of %d Pods; it runs without them", unscheduled, gputask.Total(task.GPUTask)))
 	}
@@ -141,6 +142,15 @@ func (v *View) otherReasons(task *clusterview.Task) []string {
 		list = append(list, "gpu-controller, which has not processed it yet (is it running?)")
 	}
 	return list
+}
+
+// unreachableNodes says which node does not answer, on which a Pod should have stopped.
+func unreachableNodes(task *v1.GPUTask) []string {
+	reachable := apimeta.FindStatusCondition(task.Status.Conditions, v1.ConditionNodesReachable)
+	if reachable == nil || reachable.Status != metav1.ConditionFalse {
+		return nil
+	}
+	return []string{reachable.Message}
 }
 
 // countUnscheduled returns how many Pods of a task wait for a node.

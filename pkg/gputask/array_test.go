@@ -181,7 +181,7 @@ func TestAnElasticGangGrowsAndShrinks(t *testing.T) {
 		"a member that comes back while its old Pod stops is not lost": {
 			task: gang(2).with(func(t *v1.GPUTask) { t.Spec.OnLostPod, t.Status.Total = v1.LostPodRestartTask, 1 }),
 			pods: pods(gang(1).pod(0, 0).running("a"), gang(2).pod(1, 0).running("b").deletedAgo(time.Second)),
-			want: wanted{phase: v1.PhaseRunning},
+			want: wanted{phase: v1.PhaseRunning, again: 39 * time.Second},
 		},
 		"a member that is lost restarts the gang": {
 			task: gang(2).with(func(t *v1.GPUTask) {

@@ -26,6 +26,8 @@ type Config struct {
 	Backoff Backoff
 	// TTLSecondsAfterFinished applies to tasks that specify none; nil for no limit.
 	TTLSecondsAfterFinished *int32
+	// UnreachableNodeTimeoutSeconds likewise.
+	UnreachableNodeTimeoutSeconds *int32
 }
 
 // Obstacle is why the API server rejected a task's Pod.
@@ -54,7 +56,7 @@ type Input struct {
 	// HasWaitingDependents is true while another task waits for this one.
 	HasWaitingDependents bool
 	// UnreachableSince returns since when a node has been unreachable; false if it is not. It is only
-	// called for tasks with spec.unreachableNodeTimeoutSeconds.
+	// called for the nodes of Pods that are overdue.
 	UnreachableSince func(node string) (since time.Time, unreachable bool)
 	// OtherNodes reports whether there are nodes for a Pod that are none of the given ones. It is only called for tasks that
 	// fail otherwise; nil if it can't be told, and there are none.
@@ -152,6 +154,8 @@ type decision struct {
 	completed, failed indexSet
 	plan              Plan
 	status            *v1.GPUTaskStatus // of the plan
+	// unreachable says which Pods are kept although they should have stopped, as their nodes do not answer; "" if none is.
+	unreachable string
 }
 
 func newDecision(in Input) (*decision, error) {
@@ -214,7 +218,7 @@ func (d *decision) succeed() {
 		message += ", as many as spec.successPolicy asks for"
 	}
 	if active := d.deleteActive(); active > 0 {
-		d.status.Message = fmt.Sprintf("%s; waiting for %s to stop", message, podCount(active))
+		d.status.Message = message + "; " + d.untilStopped(active)
 		return
 	}
 	d.finish(v1.PhaseSucceeded, v1.ConditionSucceeded, reason, message)
@@ -225,7 +229,7 @@ func (d *decision) succeed() {
 func (d *decision) stopAndFail() {
 	target := findCondition(d.status.Conditions, v1.ConditionFailureTarget)
 	if active := d.deleteActive(); active > 0 {
-		d.status.Message = fmt.Sprintf("failing: %s; waiting for %s to stop", target.Message, podCount(active))
+		d.status.Message = fmt.Sprintf("failing: %s; %s", target.Message, d.untilStopped(active))
 		return
 	}
 	d.finish(v1.PhaseFailed, v1.ConditionFailed, target.Reason, target.Message)
@@ -253,7 +257,7 @@ func (d *decision) pause(reason, why, doing string) bool {
 	d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, reason)
 	d.status.StartTime = nil
 	if active := d.deleteActive(); active > 0 {
-		d.status.Message = fmt.Sprintf("%s: waiting for %s to stop", doing, podCount(active))
+		d.status.Message = doing + ": " + d.untilStopped(active)
 		return false
 	}
 	d.status.Phase = v1.PhaseSuspended

@@ -199,7 +199,7 @@ func TestDecide(t *testing.T) {
 		"with minAvailable a gang with too few Pods left is Pending again": {
 			task: gang().minAvailable(2).phase(v1.PhaseRunning),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).running("b").deletedAgo(time.Second)),
-			want: wanted{phase: v1.PhasePending, message: "2 of 3 Pods wait to start", create: []string{"train-2@0"}},
+			want: wanted{phase: v1.PhasePending, message: "2 of 3 Pods wait to start", create: []string{"train-2@0"}, again: 39 * time.Second},
 		},
 		"with minAvailable a lost Pod is replaced while the others run": {
 			task: gang().minAvailable(2).phase(v1.PhaseRunning),
@@ -282,7 +282,7 @@ func TestDecide(t *testing.T) {
 		"no member starts while one of the last attempt is still stopping": {
 			task: gang().restarted(1, time.Minute),
 			pods: pods(gang().pod(0, 0).running("a").deletedAgo(time.Second)),
-			want: wanted{phase: v1.PhasePending, message: "restart 1", restarts: 1},
+			want: wanted{phase: v1.PhasePending, message: "restart 1", restarts: 1, again: 39 * time.Second},
 		},
 		"a gang that fails for good stops its other members first": {
 			task: gang().backoffLimit(0),
@@ -366,7 +366,7 @@ func TestDecide(t *testing.T) {
 		"a gang that would hang restarts when it loses a Pod": {
 			task: gang().phase(v1.PhaseRunning).with(restartIfLost).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).running("b").deletedAgo(time.Second), gang().pod(2, 0).running("c")),
-			want: wanted{phase: v1.PhasePending, message: "Pod train-1 was lost or deleted, and spec.onLostPod is RestartTask", remove: []string{"train-0@0", "train-2@0"}},
+			want: wanted{phase: v1.PhasePending, message: "Pod train-1 was lost or deleted, and spec.onLostPod is RestartTask", remove: []string{"train-0@0", "train-2@0"}, again: 39 * time.Second},
 		},
 		"it starts again at once when the last Pod is gone": {
 			task: gang().phase(v1.PhasePending).with(restartIfLost).condition(v1.ConditionRunning, metav1.ConditionFalse, reasonRestarting).
@@ -419,11 +419,11 @@ func TestDecide(t *testing.T) {
 		},
 		"a Pod that is being deleted is neither a failure nor replaced before it is gone": {
 			task: single(), pods: pods(single().pod(0, 0).failed(time.Second).deletedAgo(5 * time.Second)),
-			want: wanted{phase: v1.PhasePending, message: "waiting to start"},
+			want: wanted{phase: v1.PhasePending, message: "waiting to start", again: 35 * time.Second},
 		},
 		"exit code 0 on SIGTERM is not a success": {
 			task: single(), pods: pods(single().pod(0, 0).succeeded().deletedAgo(5 * time.Second)),
-			want: wanted{phase: v1.PhasePending, message: "waiting to start"},
+			want: wanted{phase: v1.PhasePending, message: "waiting to start", again: 35 * time.Second},
 		},
 		"a success just before the deletion counts": {
 			task: single(), pods: pods(single().pod(0, 0).ended(corev1.PodSucceeded, 0, 10*time.Second).deletedAgo(5 * time.Second)),
@@ -466,7 +466,7 @@ func TestDecide(t *testing.T) {
 		"suspending stops the Pods and waits for them": {
 			task: gang().phase(v1.PhaseRunning).suspended(),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).succeeded(), gang().pod(2, 0).running("a").deletedAgo(0)),
-			want: wanted{phase: v1.PhaseRunning, message: "waiting for 2 Pods to stop", remove: []string{"train-0@0"}, completed: "1"},
+			want: wanted{phase: v1.PhaseRunning, message: "waiting for 2 Pods to stop", remove: []string{"train-0@0"}, completed: "1", again: 40 * time.Second},
 		},
 		"a resumed task creates what is missing": {
 			task: gang().phase(v1.PhaseSuspended).condition(v1.ConditionSuspended, metav1.ConditionTrue, "Suspended").

@@ -33,7 +33,7 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 	if after.FailedIndexes != before.FailedIndexes {
 		add(corev1.EventTypeWarning, v1.ReasonFailedIndexes, "indexes that have failed for good: "+shorten(after.FailedIndexes))
 	}
-	for _, kind := range []string{v1.ConditionDependenciesMet, v1.ConditionPodsCreated} {
+	for _, kind := range []string{v1.ConditionDependenciesMet, v1.ConditionPodsCreated, v1.ConditionNodesReachable} {
 		if refused := newlyFalse(before, after, kind); refused != nil {
 			add(eventType(refused.Reason), refused.Reason, refused.Message)
 		}

@@ -44,6 +44,8 @@ func (d *decision) cause() string {
 	switch {
 	case d.Obstacle != nil:
 		return d.Obstacle.Message
+	case d.unreachable != "":
+		return d.unreachable
 	case d.isRestarting():
 		return d.restartText()
 	case d.restartsAfterLoss():

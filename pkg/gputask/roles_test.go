@@ -121,7 +121,7 @@ func TestDecideAboutRoles(t *testing.T) {
 				t.Spec.OnLostPod, t.Status.CompletedIndexes = v1.LostPodRestartTask, "0"
 			}),
 			pods: pods(task().pod(0, 0).succeeded(), task().pod(1, 0).running("b").deletedAgo(time.Second)),
-			want: wanted{phase: v1.PhaseRunning, completed: "0", message: "waiting for 1 Pod to stop"},
+			want: wanted{phase: v1.PhaseRunning, completed: "0", message: "waiting for 1 Pod to stop", again: 39 * time.Second},
 		},
 		"the failure of a worker does not matter once the launcher has succeeded": {
 			task: launcherDecides(),

@@ -4,41 +4,115 @@
 package gputask
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// unreachableCheck is how often to look whether the node of a Pod that does not stop is unreachable.
-const unreachableCheck = 10 * time.Second
+const (
+	// slowStop is how long a node may take to confirm that a Pod has stopped whose time to do so is over, before somebody
+	// looks whether the node is unreachable.
+	slowStop = 10 * time.Second
+	// unreachableCheck is how often to look at that for tasks that leave unreachable nodes, and
+	// unreachableReport for those that only report them.
+	unreachableCheck  = 10 * time.Second
+	unreachableReport = time.Minute
+)
+
+// Reasons of the condition NodesReachable.
+const (
+	reasonNodeUnreachable = "NodeUnreachable"
+	reasonNodesReachable  = "NodesReachable"
+)
 
 // leaveUnreachableNodes requests the forced deletion of Pods that should have stopped, and whose
-// node has been unreachable for as long as the task says.
+// node has been unreachable for as long as the task says, or all tasks do. It reports those that have to wait.
 func (d *decision) leaveUnreachableNodes() {
-	seconds := d.Task.Spec.UnreachableNodeTimeoutSeconds
-	if seconds == nil || d.UnreachableSince == nil {
-		return
+	timeout, check := d.unreachableTimeout(), unreachableReport
+	if timeout != nil {
+		check = unreachableCheck
 	}
-	timeout := time.Duration(*seconds) * time.Second
+	var kept []*corev1.Pod
 	for _, pod := range d.Pods {
 		if outcomeOf(pod) != podTerminating || pod.Spec.NodeName == "" {
 			continue
 		}
-		if left := pod.DeletionTimestamp.Sub(d.Now); left >= 0 {
+		if left := pod.DeletionTimestamp.Add(slowStop).Sub(d.Now); left >= 0 {
 			d.requeueAfter(left)
 			continue
 		}
-		since, unreachable := d.UnreachableSince(pod.Spec.NodeName)
-		if unreachable && d.Now.Sub(since) >= timeout {
+		d.requeueAfter(check)
+		since, unreachable := d.unreachableSince(pod.Spec.NodeName)
+		switch {
+		case !unreachable:
+		case timeout != nil && d.Now.Sub(since) >= *timeout:
 			d.plan.ForceDelete = append(d.plan.ForceDelete, pod)
-			continue
+		default:
+			kept = append(kept, pod)
 		}
-		d.requeueAfter(unreachableCheck)
 	}
+	d.reportUnreachableNodes(kept, timeout)
 }
 
-// IsOverdue reports whether a Pod should have stopped by now, and its node has not confirmed that it
-// has.
+// unreachableTimeout returns how long a node must have been unreachable before Pods on it are deleted
+// by force; nil for ever.
+func (d *decision) unreachableTimeout() *time.Duration {
+	seconds := cmp.Or(d.Task.Spec.UnreachableNodeTimeoutSeconds, d.Config.UnreachableNodeTimeoutSeconds)
+	if seconds == nil {
+		return nil
+	}
+	return new(time.Duration(*seconds) * time.Second)
+}
+
+func (d *decision) unreachableSince(node string) (since time.Time, unreachable bool) {
+	if d.UnreachableSince == nil {
+		return time.Time{}, false
+	}
+	return d.UnreachableSince(node)
+}
+
+// reportUnreachableNodes says which Pods are kept, as their nodes are unreachable, and what ends that.
+func (d *decision) reportUnreachableNodes(kept []*corev1.Pod, timeout *time.Duration) {
+	if len(kept) == 0 {
+		d.setConditionIfPresent(v1.ConditionNodesReachable, metav1.ConditionTrue, reasonNodesReachable)
+		return
+	}
+	first := kept[0]
+	since, _ := d.unreachableSince(first.Spec.NodeName)
+	others := ""
+	switch more := len(kept) - 1; {
+	case more == 1:
+		others = " (so may 1 other Pod of the task on such a node)"
+	case more > 1:
+		others = fmt.Sprintf(" (so may %d other Pods of the task on such nodes)", more)
+	}
+	limit := "; spec.unreachableNodeTimeoutSeconds can set a limit"
+	if timeout != nil {
+		limit = ", at most until " + utc(since.Add(*timeout)) + " (unreachableNodeTimeoutSeconds)"
+	}
+	d.unreachable = fmt.Sprintf("node %s has not answered since %s, and Pod %s may still run there%s: it is kept until the node answers, is deleted or has the taint %s%s",
+		first.Spec.NodeName, utc(since), first.Name, others, corev1.TaintNodeOutOfService, limit)
+	d.setCondition(v1.ConditionNodesReachable, metav1.ConditionFalse, reasonNodeUnreachable, d.unreachable)
+}
+
+func utc(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
+
+// untilStopped says that Pods have to stop, and why they don't if their nodes are unreachable.
+func (d *decision) untilStopped(active int) string {
+	text := fmt.Sprintf("waiting for %s to stop", podCount(active))
+	if d.unreachable == "" {
+		return text
+	}
+	return text + ": " + d.unreachable
+}
+
+// IsOverdue reports whether a Pod should have stopped a while ago, and its node has not confirmed that
+// it has.
 func IsOverdue(pod *corev1.Pod, now time.Time) bool {
-	return pod.Spec.NodeName != "" && outcomeOf(pod) == podTerminating && pod.DeletionTimestamp.Time.Before(now)
+	return pod.Spec.NodeName != "" && outcomeOf(pod) == podTerminating && pod.DeletionTimestamp.Add(slowStop).Before(now)
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
@@ -21,38 +24,96 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 			in.UnreachableSince = func(string) (time.Time, bool) { return now.Add(-d), true }
 		}
 	}
+	unreachableOnly := func(node string) func(*Input) {
+		return func(in *Input) {
+			in.UnreachableSince = func(other string) (time.Time, bool) { return now.Add(-time.Hour), other == node }
+		}
+	}
+	const silent = "node a has not answered since 2026-11-21 11:00:00 UTC, and Pod train may still run there: " +
+		"it is kept until the node answers, is deleted or has the taint node.kubernetes.io/out-of-service"
+	never := func(in *Input) {
+		in.UnreachableSince = func(string) (time.Time, bool) { return time.Time{}, false }
+	}
+	stopping := func() []*corev1.Pod { return pods(single().pod(0, 0).running("a").deletedAgo(time.Hour)) }
 	testDecisions(t, map[string]decideTest{
-		"a Pod that does not stop on an unreachable node is waited for": {
-			task:   single(),
-			pods:   pods(single().pod(0, 0).running("a").deletedAgo(time.Hour)),
-			change: unreachableFor(time.Hour),
-			want:   wanted{phase: v1.PhasePending, message: "waiting to start"},
+		"a Pod that does not stop on an unreachable node is waited for, and the task says why": {
+			task: single(), pods: stopping(), change: unreachableFor(time.Hour),
+			want: wanted{phase: v1.PhasePending, message: silent + "; spec.unreachableNodeTimeoutSeconds can set a limit", again: unreachableReport},
+		},
+		"so does a task that is suspended": {
+			task: single().suspended(), pods: stopping(), change: unreachableFor(time.Hour),
+			want: wanted{phase: v1.PhasePending, message: "suspending: waiting for 1 Pod to stop: " + silent, again: unreachableReport},
+		},
+		"so does a task that fails": {
+			task: single().condition(v1.ConditionFailureTarget, metav1.ConditionTrue, "Test"), pods: stopping(), change: unreachableFor(time.Hour),
+			want: wanted{phase: v1.PhasePending, message: "failing: Test; waiting for 1 Pod to stop: " + silent, failing: "Test", again: unreachableReport},
+		},
+		"so does a gang that runs without the Pod": {
+			task: single().replicas(2).minAvailable(1),
+			pods: pods(single().replicas(2).pod(0, 0).running("a").deletedAgo(time.Hour), single().replicas(2).pod(1, 0).running("b")), change: unreachableOnly("a"),
+			want: wanted{phase: v1.PhaseRunning, message: "running on a, b; node a has not answered since", again: unreachableReport},
 		},
 		"a Pod that does not stop on an unreachable node is deleted by force if the task says so": {
-			task:   single().with(forcedAfter(300)),
-			pods:   pods(single().pod(0, 0).running("a").deletedAgo(time.Hour)),
-			change: unreachableFor(6 * time.Minute),
-			want:   wanted{phase: v1.PhasePending, message: "waiting to start", forced: []string{"train@0"}},
+			task: single().with(forcedAfter(300)), pods: stopping(), change: unreachableFor(6 * time.Minute),
+			want: wanted{phase: v1.PhasePending, message: "waiting to start", forced: []string{"train@0"}, again: unreachableCheck},
+		},
+		"or if all tasks do": {
+			task: single(), pods: stopping(),
+			change: func(in *Input) {
+				unreachableFor(6 * time.Minute)(in)
+				in.Config.UnreachableNodeTimeoutSeconds = new(int32(300))
+			},
+			want: wanted{phase: v1.PhasePending, message: "waiting to start", forced: []string{"train@0"}, again: unreachableCheck},
+		},
+		"but not if the task says something else": {
+			task: single().with(forcedAfter(7200)), pods: stopping(),
+			change: func(in *Input) {
+				unreachableFor(time.Hour)(in)
+				in.Config.UnreachableNodeTimeoutSeconds = new(int32(300))
+			},
+			want: wanted{phase: v1.PhasePending, message: silent + ", at most until 2026-11-21 13:00:00 UTC (unreachableNodeTimeoutSeconds)", again: unreachableCheck},
 		},
 		"not before the node has been unreachable for long enough": {
-			task:   single().with(forcedAfter(300)),
-			pods:   pods(single().pod(0, 0).running("a").deletedAgo(time.Hour)),
-			change: unreachableFor(4 * time.Minute),
-			want:   wanted{phase: v1.PhasePending, again: unreachableCheck},
+			task: single().with(forcedAfter(300)), pods: stopping(), change: unreachableFor(4 * time.Minute),
+			want: wanted{phase: v1.PhasePending, message: ", at most until 2026-11-21 12:01:00 UTC", again: unreachableCheck},
 		},
 		"not if the node is reachable": {
-			task: single().with(forcedAfter(300)),
-			pods: pods(single().pod(0, 0).running("a").deletedAgo(time.Hour)),
-			change: func(in *Input) {
-				in.UnreachableSince = func(string) (time.Time, bool) { return time.Time{}, false }
-			},
-			want: wanted{phase: v1.PhasePending, again: unreachableCheck},
+			task: single().with(forcedAfter(300)), pods: stopping(), change: never,
+			want: wanted{phase: v1.PhasePending, message: "waiting to start", again: unreachableCheck},
 		},
-		"not before its time to stop is over": {
+		"not before its time to stop is over, and a little more": {
 			task:   single().with(forcedAfter(300)),
 			pods:   pods(single().pod(0, 0).running("a").deletedAgo(10 * time.Second)),
 			change: unreachableFor(time.Hour),
-			want:   wanted{phase: v1.PhasePending, again: 20 * time.Second},
+			want:   wanted{phase: v1.PhasePending, message: "waiting to start", again: 20*time.Second + slowStop},
 		},
 	})
+}
+
+// While the node is silent, the condition is False, upon which there is one Event; then it is True.
+func TestTheConditionSaysWhetherNodesAreReachable(t *testing.T) {
+	t.Parallel()
+	task := makeTask("train").started(time.Minute).phase(v1.PhasePending)
+	in := input(task, pods(task.pod(0, 0).running("a").deletedAgo(time.Hour)))
+	unreachable := true
+	in.UnreachableSince = func(string) (time.Time, bool) { return now.Add(-time.Hour), unreachable }
+	first, err := Decide(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if events := Events(&task.Status, &first.Status); len(events) != 1 || events[0].Reason != reasonNodeUnreachable || events[0].Message != first.Status.Message {
+		t.Errorf("the Events are %+v", events)
+	}
+	in.Task = task.DeepCopy()
+	in.Task.Status, unreachable = first.Status, false
+	second, err := Decide(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !conditionIsTrue(second.Status.Conditions, v1.ConditionNodesReachable) {
+		t.Errorf("the conditions are %+v", second.Status.Conditions)
+	}
+	if events := Events(&first.Status, &second.Status); len(events) > 0 {
+		t.Errorf("the Events are %+v", events)
+	}
 }

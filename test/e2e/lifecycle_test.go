@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -179,6 +180,42 @@ func TestAPodIsReplacedThoughItsNodeDoesNotAnswer(t *testing.T) {
 	}
 	s.waitForPods("train", "replaced", func(pods []corev1.Pod) bool { return len(pods) == 1 && pods[0].UID != bound[0].UID })
 	s.waitForEvent(s.get("train"), "PodForceDeleted")
+}
+
+// What ends the wait is true, too: here somebody says that the node is off.
+func TestATaskSaysWhichNodeDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	dead := s.addNode("dead", 1, func(node *corev1.Node) {
+		delete(node.Labels, "type") // by which kwok knows its nodes
+		node.Status.Conditions = readiness(corev1.ConditionTrue, 0)
+	})
+	task := newTask("train", 1, "forever")
+	task.Spec.GPU = dead.Labels[v1.LabelGPUModel]
+	task.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
+	created := s.create(task)
+	s.waitForPods("train", "bound to the node", func(pods []corev1.Pod) bool { return len(pods) == 1 && pods[0].Spec.NodeName == dead.Name })
+	s.addNode("spare", 1)
+	s.setReady(dead.Name, corev1.ConditionUnknown, time.Hour)
+	if err := s.cluster.kube.CoreV1().Pods(s.namespace).Delete(t.Context(), "train", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	silent := "node " + dead.Name + " has not answered since "
+	s.waitForMessage("train", silent)
+	s.waitForMessage("train", "UTC, and Pod train may still run there: it is kept until the node answers, is deleted or has the taint node.kubernetes.io/out-of-service")
+	if event := s.waitForEvent(created, "NodeUnreachable"); !strings.Contains(event.Message, silent) {
+		t.Errorf("the Event says %q", event.Message)
+	}
+	if out, errOut, code := s.gputask("explain", "train").outcome(s); code != 0 || !strings.Contains(out, silent) {
+		t.Errorf("explain: %d, %s%s", code, out, errOut)
+	}
+	patch := `{"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}]}}`
+	if _, err := s.cluster.kube.CoreV1().Nodes().Patch(t.Context(), dead.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.waitForTask("train", "runs on another node, and the condition says so", func(task *v1.GPUTask) bool {
+		return task.Status.Phase == v1.PhaseRunning && meta.IsStatusConditionTrue(task.Status.Conditions, v1.ConditionNodesReachable)
+	})
 }
 
 func TestPreemptionIsNoFailure(t *testing.T) {

@@ -23,7 +23,7 @@ func unusedInTheRun() map[string]string {
 	const plugins = "localcluster runs no kubelets, so its agents have no device plugins; test/realnode runs them"
 	return map[string]string{
 		"gpu-controller: update gputasks/finalizers.falldio.com": "the API server checks it inside the creation of a Pod, if it runs OwnerReferencesPermissionEnforcement, as here: it refuses the Pods of tasks otherwise",
-		"gpu-controller: get nodes":                              "it is for tasks with unreachableNodeTimeoutSeconds: TestAPodIsReplacedThoughItsNodeDoesNotAnswer fails without it",
+		"gpu-controller: get nodes":                              "it is for Pods that do not stop: TestATaskSaysWhichNodeDoesNotAnswer fails without it",
 		"nodeagent: list pods":                                   plugins,
 		"nodeagent: watch pods":                                  plugins,
 		"nodeagent: patch pods":                                  plugins,

@@ -38,6 +38,9 @@ const (
 	// ConditionPodsCreated is False, with the reason, while the API server
 	// refuses a Pod of the task.
 	ConditionPodsCreated = "PodsCreated"
+	// ConditionNodesReachable is False, with the names, while a Pod that should have stopped is kept
+	// since its node does not answer.
+	ConditionNodesReachable = "NodesReachable"
 	// ConditionScheduled is True while every active Pod has a node; otherwise
 	// it carries the scheduler's words about the first that has none.
 	ConditionScheduled = "Scheduled"
@@ -209,7 +212,7 @@ type GPUTaskStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// conditions are the task's conditions: DependenciesMet, PodsCreated,
+	// conditions are the task's conditions: DependenciesMet, PodsCreated, NodesReachable,
 	// Scheduled, Running, Suspended, FailureTarget, Succeeded, Failed,
 	// Reconciling and Stalled.
 	// +optional

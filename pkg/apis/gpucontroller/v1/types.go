@@ -363,6 +363,7 @@ type GPUTaskSpec struct {
 	// unreachableNodeTimeoutSeconds is how long a node must have been unreachable before the task's
 	// Pods on it that are to be deleted are deleted by force and replaced. Nobody knows then whether
 	// they have stopped: set it only if the task can bear that a Pod runs twice for a while. Default:
+	// --default-unreachable-node-timeout-seconds of gpu-controller, which by default sets no limit:
 	// such a Pod is replaced when its node is back, is deleted, or has the taint
 	// node.kubernetes.io/out-of-service.
 	// +optional

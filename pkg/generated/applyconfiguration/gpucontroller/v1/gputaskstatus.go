@@ -88,7 +88,7 @@ type GPUTaskStatusApplyConfiguration struct {
 	// completionTime is when the task succeeded or failed.
 	// ttlSecondsAfterFinished counts from here.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// conditions are the task's conditions: DependenciesMet, PodsCreated,
+	// conditions are the task's conditions: DependenciesMet, PodsCreated, NodesReachable,
 	// Scheduled, Running, Suspended, FailureTarget, Succeeded, Failed,
 	// Reconciling and Stalled.
 	Conditions []applyconfigurationsmetav1.ConditionApplyConfiguration `json:"conditions,omitempty"`

@@ -28,7 +28,8 @@ func (p *process) joinKueue(ctx context.Context, clients clients, clock clock.Wi
 	}
 	classes := p.clusterInformers.Scheduling().V1().PriorityClasses()
 	return workloads.New(workloads.Dependencies{
-		Client: clients.dynamic, Discovery: clients.discovery, Clock: clock, Namespace: opts.namespace, Pods: opts.tasks.Pods,
+		Client: clients.dynamic, Discovery: clients.discovery, Reviews: clients.kube.AuthorizationV1().SelfSubjectAccessReviews(),
+		Clock: clock, Namespace: opts.namespace, Pods: opts.tasks.Pods,
 		Classes: classes.Lister(), ClassesSynced: classes.Informer().HasSynced,
 		Changed:    func(task cache.ObjectName) { p.controller.enqueue(task) },
 		AllChanged: func() { p.controller.enqueueInKueue() },

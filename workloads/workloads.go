@@ -3,7 +3,7 @@
 
 // Package workloads makes GPUTasks with the label kueue.x-k8s.io/queue-name workloads of Kueue: it
 // reads and writes the Workload objects that package kueue decides on. Nothing is watched before
-// the first such task exists, and nothing changes where Kueue is not installed.
+// the first such task exists, and nothing changes where Kueue is neither installed nor expected.
 package workloads
 
 import (
@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -38,6 +39,8 @@ import (
 type Dependencies struct {
 	Client    dynamic.Interface
 	Discovery informer.Discoverer
+	// Reviews tell which rights this process has.
+	Reviews authorizationclient.SelfSubjectAccessReviewInterface
 	// Classes are the PriorityClasses of the cluster, once ClassesSynced says so.
 	Classes       schedulinglisters.PriorityClassLister
 	ClassesSynced cache.InformerSynced
@@ -46,25 +49,34 @@ type Dependencies struct {
 	Namespace string
 	Pods      gputask.PodDefaults
 	// Changed is called when the Workload of a task has changed, AllChanged when it has become
-	// known whether there is Kueue, or a flavor has changed.
+	// known whether there is Kueue, or is to be, or a flavor has changed.
 	Changed    func(task cache.ObjectName)
 	AllChanged func()
 }
 
 // Workloads reads and writes the Workloads of GPUTasks. It is safe for concurrent use.
 type Workloads struct {
-	deps   Dependencies
-	api    *optional.API
-	wanted chan struct{}
-	want   func()
+	deps     Dependencies
+	api      *optional.API
+	expected *expectation
+	wanted   chan struct{}
+	want     func()
 }
 
 // New returns the Workloads of GPUTasks.
 func New(deps Dependencies) *Workloads {
 	w := &Workloads{deps: deps, wanted: make(chan struct{})}
 	w.want = sync.OnceFunc(func() { close(w.wanted) })
+	w.expected = &expectation{
+		reviews: deps.Reviews, namespace: deps.Namespace, clock: deps.Clock, changed: deps.AllChanged, asked: make(chan struct{}, 1),
+		absent: func() bool { return w.api.Availability() == optional.Absent },
+	}
+	changed := func() {
+		w.expected.forget()
+		deps.AllChanged()
+	}
 	w.api = optional.New(deps.Client, deps.Discovery, deps.Clock,
-		schema.GroupVersion{Group: kueue.Group, Version: kueue.Version}, deps.AllChanged,
+		schema.GroupVersion{Group: kueue.Group, Version: kueue.Version}, changed,
 		optional.Watched{
 			Resource: kueue.Workloads, Namespace: deps.Namespace, Selector: v1.LabelTask,
 			Transform: trimWorkload, Changed: w.workloadChanged,
@@ -81,7 +93,10 @@ func (w *Workloads) Run(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-w.wanted:
+		var running sync.WaitGroup
+		running.Go(func() { w.expected.run(ctx) })
 		w.api.Run(ctx)
+		running.Wait()
 	}
 }
 
@@ -117,12 +132,12 @@ func (w *Workloads) Admission(task *v1.GPUTask, pods []*corev1.Pod) (admission *
 	case optional.Unknown:
 		return nil, false, nil
 	case optional.Absent:
-		return nil, true, nil
-	case optional.Forbidden:
-		if len(gputask.ActivePods(task, pods)) > 0 {
-			return nil, true, nil // stopping what runs would help nobody
+		if expected, known := w.expected.get(); !known || !expected {
+			return nil, known, nil
 		}
-		return kueue.Forbidden(), true, nil
+		return held(task, pods, kueue.Gone()), true, nil
+	case optional.Forbidden:
+		return held(task, pods, kueue.Forbidden()), true, nil
 	case optional.Listed:
 	}
 	if !gputask.WantsQuota(task) && !gputask.WaitsForDependencies(task) {
@@ -134,6 +149,15 @@ func (w *Workloads) Admission(task *v1.GPUTask, pods []*corev1.Pod) (admission *
 	}
 	admission, err = kueue.AdmissionOf(task, workload, w.flavor)
 	return admission, true, err
+}
+
+// held returns the admission of a task that may not start; nil if it runs: stopping it would help
+// nobody.
+func held(task *v1.GPUTask, pods []*corev1.Pod, until *gputask.Admission) *gputask.Admission {
+	if len(gputask.ActivePods(task, pods)) > 0 {
+		return nil
+	}
+	return until
 }
 
 // of returns the Workload of a task; nil if it has none.

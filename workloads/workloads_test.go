@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -26,6 +30,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/informer/optional"
 	"falldio.github.io/gpu-controller/pkg/kueue"
 )
@@ -50,20 +55,32 @@ type fixture struct {
 	client  *dynamicfake.FakeDynamicClient
 	classes cache.Indexer
 	changes chan string
+	// kube answers whether gpu-controller has rights: it has what mayList says.
+	kube    *kubefake.Clientset
+	mayList *atomic.Bool
 }
 
-func newFixture(t *testing.T, api kueueAPI, objects ...runtime.Object) *fixture {
+func newFixture(t *testing.T, api informer.Discoverer, objects ...runtime.Object) *fixture {
 	t.Helper()
 	f := &fixture{
-		t: t, changes: make(chan string, 1000),
+		t: t, changes: make(chan string, 1000), kube: kubefake.NewClientset(), mayList: &atomic.Bool{},
 		classes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
 		client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 			kueue.Resource(kueue.Workloads): "WorkloadList", kueue.Resource(kueue.ResourceFlavors): "ResourceFlavorList",
 			kueue.Resource(kueue.WorkloadPriorityClasses): "WorkloadPriorityClassList",
 		}, objects...),
 	}
+	f.kube.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		review, ok := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
+		if !ok {
+			return false, nil, nil
+		}
+		asked := review.Spec.ResourceAttributes
+		review.Status.Allowed = f.mayList.Load() && asked.Verb == "list" && asked.Group == "kueue.x-k8s.io" && asked.Resource == "workloads"
+		return true, review, nil
+	})
 	f.Workloads = New(Dependencies{
-		Client: f.client, Discovery: api, Clock: clock.RealClock{}, Pods: gputask.PodDefaults{Image: "cuda"},
+		Client: f.client, Discovery: api, Reviews: f.kube.AuthorizationV1().SelfSubjectAccessReviews(), Clock: clock.RealClock{}, Pods: gputask.PodDefaults{Image: "cuda"},
 		Classes: schedulinglisters.NewPriorityClassLister(f.classes), ClassesSynced: func() bool { return true },
 		Changed:    func(task cache.ObjectName) { f.changes <- task.String() },
 		AllChanged: func() { f.changes <- "all" },
@@ -142,6 +159,96 @@ func (f *fixture) requests(verb string) int {
 		}
 	}
 	return count
+}
+
+// admitted waits until a task may start, or may not.
+func (f *fixture) admitted(task *v1.GPUTask, want bool) *gputask.Admission {
+	f.t.Helper()
+	timeout := time.After(limit)
+	for {
+		admission := f.ready(task)
+		if (admission == nil || admission.Admitted) == want {
+			return admission
+		}
+		select {
+		case <-f.changes:
+		case <-timeout:
+			f.t.Fatalf("the admission is %+v", admission)
+		}
+	}
+}
+
+// goneKueue is an API server that serves Kueue's resources until they are gone.
+type goneKueue struct{ gone atomic.Bool }
+
+func (k *goneKueue) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
+	return kueueAPI{installed: !k.gone.Load()}.ServerResourcesForGroupVersion(groupVersion)
+}
+
+func TestWithoutKueueNothingStartsWhereItIsExpected(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, kueueAPI{})
+	f.mayList.Store(true)
+	task := newTask()
+	if admission := f.admitted(task, false); admission.Reason != "KueueNotServed" {
+		t.Errorf("the task is held with %+v", admission)
+	}
+	running := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "train-0"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	if admission, known, err := f.Admission(task, []*corev1.Pod{running}); admission != nil || !known || err != nil {
+		t.Errorf("a task that runs: %+v, %t, %v; want it to run on", admission, known, err)
+	}
+	f.mayList.Store(false) // somebody takes the rights back
+	f.expected.forget()
+	f.admitted(task, true)
+}
+
+func TestNothingStartsWhenKueueGoes(t *testing.T) {
+	t.Parallel()
+	api, watched := &goneKueue{}, watch.NewFake()
+	f := newFixture(t, api)
+	f.mayList.Store(true)
+	f.api.RetryPeriod = time.Millisecond
+	f.client.PrependWatchReactor("workloads", func(clienttesting.Action) (bool, watch.Interface, error) {
+		if api.gone.Load() {
+			return true, nil, apierrors.NewNotFound(schema.GroupResource{Group: "kueue.x-k8s.io", Resource: "workloads"}, "")
+		}
+		return true, watched, nil
+	})
+	task := newTask()
+	f.admitted(task, false)
+	api.gone.Store(true)
+	watched.Stop()
+	stop := time.After(limit)
+	for {
+		admission, known, err := f.Admission(task, nil)
+		if err != nil || known && (admission == nil || admission.Admitted) {
+			t.Fatalf("the task may start: %+v, %v", admission, err)
+		}
+		if known && admission.Reason == "KueueNotServed" {
+			return
+		}
+		select {
+		case <-f.changes:
+		case <-time.After(10 * time.Millisecond):
+		case <-stop:
+			t.Fatalf("the admission is %+v", admission)
+		}
+	}
+}
+
+func TestATaskMustNotBeTouchedUntilItIsKnownWhetherKueueIsExpected(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, kueueAPI{})
+	f.mayList.Store(true)
+	var failures atomic.Int32
+	f.kube.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		failures.Add(1)
+		return failures.Load() == 1, nil, errors.New("down")
+	})
+	f.admitted(newTask(), false) // fails if it is ever admitted
+	if failures.Load() < 2 {
+		t.Error("the API server was not asked again")
+	}
 }
 
 func TestATaskWithoutALabelCostsNothing(t *testing.T) {

@@ -26,6 +26,7 @@ const (
 	reasonDeactivated = "WorkloadDeactivated"
 	reasonEnded       = "WorkloadFinished"
 	reasonNoAccess    = "WorkloadsForbidden"
+	reasonGone        = "KueueNotServed"
 )
 
 // Flavors finds a ResourceFlavor by its name; nil if there is none.
@@ -52,6 +53,12 @@ func AdmissionOf(task *v1.GPUTask, workload *Workload, flavors Flavors) (*gputas
 func Forbidden() *gputask.Admission {
 	return &gputask.Admission{Reason: reasonNoAccess,
 		Message: "waiting for Kueue: gpu-controller has no right to its Workloads: apply artifacts/kueue"}
+}
+
+// Gone is the admission of a task where Kueue is expected, and its API is not served.
+func Gone() *gputask.Admission {
+	return &gputask.Admission{Reason: reasonGone,
+		Message: fmt.Sprintf("waiting for Kueue, whose API %s/%s is not served: whoever runs the cluster has to install Kueue again, or take back gpu-controller's rights to it (artifacts/kueue)", Group, Version)}
 }
 
 // heldBy returns why a task may not run; empty if it may.

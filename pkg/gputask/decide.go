@@ -34,9 +34,6 @@ type Config struct {
 type Obstacle struct {
 	// Reason is a CamelCase word, Message a sentence for the user.
 	Reason, Message string
-	// Permanent is true if retrying can't help, unless the API server has accepted such a Pod
-	// before.
-	Permanent bool
 	// Retry is when the next attempt is due; zero for at once.
 	Retry time.Time
 }
@@ -140,6 +137,7 @@ func Decide(in Input) (Plan, error) {
 	d.recordRuntime()
 	d.reportHealth()
 	d.status.Message = shorten(d.status.Message)
+	d.reportSelector()
 	return d.plan, nil
 }
 

@@ -51,7 +51,7 @@ func (p *Plan) OnlyCreatesFirstPods(task *v1.GPUTask, now time.Time) bool {
 func withoutProgress(status *v1.GPUTaskStatus) v1.GPUTaskStatus {
 	rest := *status
 	rest.Pending, rest.Running, rest.Succeeded, rest.Failed = 0, 0, 0, 0
-	rest.Total, rest.CompletedIndexes, rest.Nodes, rest.Roles = 0, "", nil, nil
+	rest.Total, rest.CompletedIndexes, rest.Selector, rest.Nodes, rest.Roles = 0, "", "", nil, nil
 	rest.Message, rest.Conditions = "", nil
 	return rest
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -108,5 +109,25 @@ func TestASpareThatFailsLeavesTheGangRunning(t *testing.T) {
 	}
 	if !running.LastTransitionTime.Equal(ago(time.Minute)) {
 		t.Errorf("it changed at %v although the task has been running all the time", running.LastTransitionTime)
+	}
+}
+
+// After an upgrade, all tasks lack it at the same time.
+func TestTheSelectorAloneIsNoReasonToWriteTheStatus(t *testing.T) {
+	t.Parallel()
+	task := makeTask("train").started(time.Minute)
+	running := pods(task.pod(0, 0).running("a"))
+	first := decide(t, input(task, running))
+	if want := "app=gpu-task,falldio.com/gputask=train"; first.Status.Selector != want {
+		t.Errorf("selector %q, want %q", first.Status.Selector, want)
+	}
+	task.Status = first.Status
+	task.Status.Selector = ""
+	second := decide(t, input(task, running))
+	if diff := cmp.Diff(task.Status, second.Status); diff != "" {
+		t.Errorf("the status changes (-before +after):\n%s", diff)
+	}
+	if !first.OnlyProgress(&task.Status) {
+		t.Error("a selector is written at once")
 	}
 }

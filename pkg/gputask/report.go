@@ -6,7 +6,9 @@ package gputask
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -46,6 +48,14 @@ func (d *decision) reportPods() {
 	d.status.Nodes = nodesOf(d.Pods)
 	if d.status.Phase == v1.PhasePending && !d.isFailing() && !d.isSuspended() && !d.hasSucceeded() {
 		d.reportProgress()
+	}
+}
+
+// reportSelector sets how the Pods are selected, if the status is written anyway: tasks of earlier versions have none, and writing it
+// to all of them at once would be a burden for the API server.
+func (d *decision) reportSelector() {
+	if !equality.Semantic.DeepEqual(&d.Task.Status, d.status) {
+		d.status.Selector = labels.FormatLabels(serviceLabels(d.Task))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -106,6 +107,7 @@ func TestAnElasticGangIsScaled(t *testing.T) {
 	task := newTask("train", 1, "forever")
 	task.Spec.MinAvailable, task.Spec.MaxReplicas = new(int32(1)), new(int32(3))
 	s.create(task)
+	s.newTenant()
 	s.waitForPhase("train", v1.PhaseRunning)
 	for _, replicas := range []int{3, 1} {
 		checkRefusal(t, s.scale("train", replicas), "")
@@ -114,11 +116,16 @@ func TestAnElasticGangIsScaled(t *testing.T) {
 		})
 	}
 	checkRefusal(t, s.scale("train", 4), "must not be greater than spec.maxReplicas")
+	scale := &autoscalingv1.Scale{}
+	err := s.cluster.tasks.FalldioV1().RESTClient().Get().Namespace(s.namespace).Resource("gputasks").Name("train").SubResource("scale").Do(t.Context()).Into(scale)
+	if want := "app=gpu-task,falldio.com/gputask=train"; err != nil || scale.Status.Selector != want {
+		t.Errorf("a HorizontalPodAutoscaler selects Pods with %q, want %q: %v", scale.Status.Selector, want, err)
+	}
 }
 
-// scale runs kubectl scale.
+// scale runs kubectl scale as the tenant of the suite.
 func (s *suite) scale(task string, replicas int) error {
-	output, err := s.cluster.kubectl(s.Context(), "scale", "gputask", task, fmt.Sprintf("--replicas=%d", replicas), "--namespace="+s.namespace)
+	output, err := s.cluster.kubectl(s.Context(), "scale", "gputask", task, fmt.Sprintf("--replicas=%d", replicas), "--namespace="+s.namespace, "--as=tenant-of-"+s.namespace, "--as-group=system:authenticated")
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, output)
 	}

@@ -118,6 +118,10 @@ type GPUTaskStatus struct {
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 
+	// selector selects the Pods of the task by their labels, for HorizontalPodAutoscalers.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
 	// completedIndexes are the indexes of the Pods that have succeeded, in
 	// the format of batch/v1 Job: comma-separated numbers and ranges such as
 	// "0,2-4". They are not run again when their Pods are deleted.

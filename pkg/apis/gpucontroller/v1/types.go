@@ -15,7 +15,7 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.running
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.running,selectorpath=.status.selector
 // +kubebuilder:resource:path=gputasks,singular=gputask,shortName=gt,categories=all,scope=Namespaced
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Where the task is in its life"
 // +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.spec.gpu`,description="GPU model that the task asks for"

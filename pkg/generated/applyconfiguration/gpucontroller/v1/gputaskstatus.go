@@ -39,6 +39,8 @@ type GPUTaskStatusApplyConfiguration struct {
 	Succeeded *int32 `json:"succeeded,omitempty"`
 	// failed is the number of Pods that have failed and still exist.
 	Failed *int32 `json:"failed,omitempty"`
+	// selector selects the Pods of the task by their labels, for HorizontalPodAutoscalers.
+	Selector *string `json:"selector,omitempty"`
 	// completedIndexes are the indexes of the Pods that have succeeded, in
 	// the format of batch/v1 Job: comma-separated numbers and ranges such as
 	// "0,2-4". They are not run again when their Pods are deleted.
@@ -169,6 +171,14 @@ func (b *GPUTaskStatusApplyConfiguration) WithSucceeded(value int32) *GPUTaskSta
 // If called multiple times, the Failed field is set to the value of the last call.
 func (b *GPUTaskStatusApplyConfiguration) WithFailed(value int32) *GPUTaskStatusApplyConfiguration {
 	b.Failed = &value
+	return b
+}
+
+// WithSelector sets the Selector field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Selector field is set to the value of the last call.
+func (b *GPUTaskStatusApplyConfiguration) WithSelector(value string) *GPUTaskStatusApplyConfiguration {
+	b.Selector = &value
 	return b
 }
 

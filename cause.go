@@ -41,7 +41,7 @@ type quotaDemand struct {
 func causeOf(task *v1.GPUTask, pods []*corev1.Pod, obstacle *gputask.Obstacle) cause {
 	why := cause{namespace: task.Namespace, reason: obstacle.Reason}
 	switch {
-	case obstacle.Permanent, obstacle.Reason == reasonOldPodStops, strings.HasSuffix(obstacle.Reason, reasonNameTaken):
+	case obstacle.Reason == reasonOldPodStops, strings.HasSuffix(obstacle.Reason, reasonNameTaken):
 		why.text = task.Name // nobody else's
 	case obstacle.Reason == gputask.ReasonQuotaExceeded:
 		quota, requests, found := exceeded(obstacle.Message)

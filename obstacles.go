@@ -65,15 +65,15 @@ func refusal(err error, kind string) *gputask.Obstacle {
 	}
 }
 
-// invalidPod returns a permanent obstacle if fields of the Pod are invalid, since the
-// template is immutable. An admission policy names no field, and may change.
+// invalidPod explains which fields of the Pod are invalid. That may be due to the template, or to a webhook that has changed the
+// Pod: only the API server sees both. So it is tried again, as a Job does. An admission policy names no field.
 func invalidPod(err error) *gputask.Obstacle {
 	fields := invalidFields(err)
 	if len(fields) == 0 {
 		return refusal(err, "Pod")
 	}
-	return &gputask.Obstacle{Reason: v1.ReasonInvalidPod, Permanent: true,
-		Message: "the Pod from spec.template is not valid: " + strings.Join(fields, "; ")}
+	return &gputask.Obstacle{Reason: v1.ReasonInvalidPod,
+		Message: fmt.Sprintf("the API server refuses the Pod: %s; correct the template while the task is suspended, unless a webhook has changed the Pod", strings.Join(fields, "; "))}
 }
 
 // invalidFields returns the invalid fields and why they are, or nothing if one of the

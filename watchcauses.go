@@ -14,6 +14,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/client-go/tools/cache"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/queueing"
@@ -77,7 +78,7 @@ func (c *Controller) quotaChanged(quota *corev1.ResourceQuota, deleted bool) {
 // server does not admit for a reason that no other cache tells of.
 func (c *Controller) policiesChanged(namespace string) {
 	c.obstacles.changed(func(why *cause) bool {
-		return (why.reason == reasonForbidden || strings.HasSuffix(why.reason, reasonRefused)) && (namespace == "" || why.namespace == namespace)
+		return (why.reason == reasonForbidden || why.reason == v1.ReasonInvalidPod || strings.HasSuffix(why.reason, reasonRefused)) && (namespace == "" || why.namespace == namespace)
 	}, policyLag)
 }
 

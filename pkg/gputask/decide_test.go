@@ -507,20 +507,12 @@ func TestDecide(t *testing.T) {
 			change: func(in *Input) { in.Obstacle = &Obstacle{Reason: "QuotaExceeded", Message: "exceeded quota: gpus"} },
 			want:   wanted{phase: v1.PhasePending, message: "exceeded quota: gpus", create: []string{"train@0"}},
 		},
-		"a Pod that can never be created fails the task": {
+		"a Pod that is not valid is tried again: a webhook may be the cause": {
 			task: single(),
 			change: func(in *Input) {
-				in.Obstacle = &Obstacle{Reason: v1.ReasonInvalidPod, Message: "image: required", Permanent: true}
+				in.Obstacle = &Obstacle{Reason: v1.ReasonInvalidPod, Message: "image: required", Retry: now.Add(time.Second)}
 			},
-			want: wanted{phase: v1.PhaseFailed, message: "image: required", failing: v1.ReasonInvalidPod},
-		},
-		"a Pod that can't be created does no harm to a gang whose template was accepted before": {
-			task: gang().phase(v1.PhaseRunning),
-			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).running("b")),
-			change: func(in *Input) {
-				in.Obstacle = &Obstacle{Reason: v1.ReasonInvalidPod, Message: "image: required", Permanent: true}
-			},
-			want: wanted{phase: v1.PhasePending, message: "image: required", create: []string{"train-2@0"}},
+			want: wanted{phase: v1.PhasePending, message: "image: required", again: time.Second},
 		},
 		"a refused Pod is not tried before it is time": {
 			task:   single(),

@@ -13,11 +13,6 @@ import (
 
 // run ensures that every member that has not succeeded has a Pod of its current attempt.
 func (d *decision) run() {
-	if d.Obstacle != nil && d.Obstacle.Permanent && !d.hadPods() {
-		d.setFailureTarget(v1.ReasonInvalidPod, d.Obstacle.Message)
-		d.stopAndFail()
-		return
-	}
 	if d.status.StartTime == nil {
 		d.status.StartTime = d.now()
 		if seconds := d.Task.Spec.ActiveDeadlineSeconds; seconds != nil {
@@ -49,13 +44,6 @@ func (d *decision) run() {
 // maxPodsSize bounds the bytes of all Pods of a role together: they are in etcd and in the caches of many programs. Most of it is
 // refused by the API server already: this is twice of what the CRD's schema allows arguments, variables and annotations.
 const maxPodsSize = 512 << 20
-
-// hadPods reports whether the API server has ever accepted a Pod of the task. The template is
-// valid then, and what refuses it now, such as a webhook that changes Pods, may be mended.
-func (d *decision) hadPods() bool {
-	return len(d.Pods) > 0 || len(d.completed) > 0 || len(d.failed) > 0 || d.status.Restarts > 0 ||
-		findCondition(d.status.Conditions, v1.ConditionScheduled) != nil
-}
 
 // clearOldPods requests the deletion of Pods that have to be replaced and reports whether
 // all Pods from before the last restart of the whole task are gone.

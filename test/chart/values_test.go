@@ -418,3 +418,16 @@ func TestAChangeOfAConfigurationRestartsItsReaders(t *testing.T) {
 		}
 	}
 }
+
+func TestTheGuardOfAccessHasItsNamespacesAndRuntimeClasses(t *testing.T) {
+	t.Parallel()
+	objects := mustRender(t, values{"gpuAccess": values{
+		"enabled": true, "exemptNamespaces": []any{"monitoring"}, "runtimeClasses": []any{"nvidia-a", "nvidia-b"},
+	}})
+	policy := encoded(t, find(t, objects, "ValidatingAdmissionPolicy", "gpu-access").Object)
+	for _, want := range []string{`"values":["monitoring","gpu-controller-system","nodeagent-system"]`, `"['nvidia-a', 'nvidia-b']"`} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("the policy gpu-access lacks %s: %s", want, policy)
+		}
+	}
+}

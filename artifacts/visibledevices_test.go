@@ -118,11 +118,12 @@ func daemonSets(t *testing.T, components ...string) map[string]*specs.Spec {
 		}
 		return relative
 	}
-	text := fmt.Sprintf("resources: [%s, %s]\ncomponents: [", there("nodeagent"), there("dradriver"))
+	var parts []string
 	for _, component := range components {
-		text += there(component)
+		parts = append(parts, there(component))
 	}
-	write(t, filepath.Join(dir, "kustomization.yaml"), text+"]\n", 0o600)
+	text := fmt.Sprintf("resources: [%s, %s]\ncomponents: [%s]\n", there("nodeagent"), there("dradriver"), strings.Join(parts, ", "))
+	write(t, filepath.Join(dir, "kustomization.yaml"), text, 0o600)
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
 		t.Fatal(err)

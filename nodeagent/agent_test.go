@@ -162,7 +162,12 @@ func TestFaultsAreKnownWithoutTheAPIServer(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- a.run(ctx, synced) }()
 		a.monitor.Poll(ctx)
-		return a, source, func() { cancel(); await(t, "the agent ends", ended) }
+		return a, source, func() {
+			cancel()
+			if err := await(t, "the agent ends", ended); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 	synced := make(chan struct{})
 	close(synced)

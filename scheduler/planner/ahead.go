@@ -151,9 +151,10 @@ func (p *Planner) lookAhead() {
 func (p *Planner) reserveAhead(state *queues.State, head *head, before []backfill.Reservation, now time.Time) (reservations []backfill.Reservation, changes []backfill.Change) {
 	in := &backfill.Input{Waiting: head.waiting, Now: now}
 	var open map[string]bool
+	in.Running = p.runningJobs(state, now)
 	for again, round := true, 0; again && round < maxRounds; round++ {
 		p.mirror.With(func(cluster *placement.Cluster) {
-			in.Cluster, in.Running = cluster, p.runningJobs(state, now)
+			in.Cluster = cluster
 			reservations, changes = backfill.Revise(in, before)
 		})
 		again, open = p.askAhead(head, reservations, before, now)
@@ -253,11 +254,14 @@ func (a *ahead) forget(now time.Time) {
 	maps.DeleteFunc(a.agreed, func(_ string, one agreed) bool { return now.After(one.until) })
 }
 
-// runningJobs returns what holds GPUs, and when it is expected to end, for use within mirror.With.
+// runningJobs returns what holds GPUs, and when it is expected to end.
 func (p *Planner) runningJobs(state *queues.State, now time.Time) []backfill.Running {
+	var holdings []mirror.Holding
+	p.mirror.With(func(*placement.Cluster) { holdings = p.mirror.HoldingPods() })
 	var jobs []backfill.Running
 	index := map[string]int{}
-	for _, holding := range p.mirror.HoldingPods() {
+	for i := range holdings {
+		holding := &holdings[i]
 		ends := p.endOf(state, holding.Pod, now)
 		if holding.Pod.DeletionTimestamp != nil {
 			ends = now.Add(backfill.MinimumRemaining)

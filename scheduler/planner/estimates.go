@@ -24,6 +24,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/mirror"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
@@ -220,15 +221,16 @@ func (p *Planner) future(state *queues.State, waiting []inLine, now time.Time) (
 		Seed: uint64(now.Unix()), //nolint:gosec // after 1970
 	}
 	random := rand.New(rand.NewPCG(in.Seed, 0)) //nolint:gosec // simulation
-	p.mirror.With(func(*placement.Cluster) {
-		index := map[nodePart]int{}
-		for i, node := range p.mirror.GPUNodes() {
-			index[nodePart{node.Name, node.Slices}] = i
-			// Only who asks for a profile gets its slices, so that it is like a model.
-			in.Nodes = append(in.Nodes, outlook.Node{Model: cmp.Or(node.Slices, node.Model), Percent: node.Percent, Apart: node.Slices != ""})
-		}
-		in.Running = p.runningUntil(state, index, random, now)
-	})
+	var nodes []mirror.GPUNode
+	var holdings []mirror.Holding
+	p.mirror.With(func(*placement.Cluster) { nodes, holdings = p.mirror.GPUNodes(), p.mirror.HoldingPods() })
+	index := map[nodePart]int{}
+	for i, node := range nodes {
+		index[nodePart{node.Name, node.Slices}] = i
+		// Only who asks for a profile gets its slices, so that it is like a model.
+		in.Nodes = append(in.Nodes, outlook.Node{Model: cmp.Or(node.Slices, node.Model), Percent: node.Percent, Apart: node.Slices != ""})
+	}
+	in.Running = p.runningUntil(state, holdings, index, random, now)
 	for i := range waiting {
 		in.Waiting = append(in.Waiting, p.waitingFor(state, &waiting[i], random))
 	}
@@ -244,12 +246,12 @@ func (p *Planner) future(state *queues.State, waiting []inLine, now time.Time) (
 // nodePart is a node's GPUs, or its MIG slices that a resource counts.
 type nodePart struct{ node, slices string }
 
-// runningUntil returns what runs, for how long it may go on; index has the positions of the nodes. It is for use
-// within mirror.With.
-func (p *Planner) runningUntil(state *queues.State, index map[nodePart]int, random *rand.Rand, now time.Time) []outlook.Running {
+// runningUntil returns what runs, given what Pods hold, for how long it may go on; index has the positions of the nodes.
+func (p *Planner) runningUntil(state *queues.State, holdings []mirror.Holding, index map[nodePart]int, random *rand.Rand, now time.Time) []outlook.Running {
 	var jobs []outlook.Running
 	known := map[string]int{}
-	for _, holding := range p.mirror.HoldingPods() {
+	for i := range holdings {
+		holding := &holdings[i]
 		node, usable := index[nodePart{holding.Node, holding.Slices}]
 		if !usable {
 			continue

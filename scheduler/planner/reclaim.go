@@ -14,6 +14,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/preemption"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
 // reclaimPeriod is for how long it is remembered that nobody may be preempted although queues have borrowed: their Pods may
@@ -47,20 +48,21 @@ func (p *Planner) reclaimFor(attempt *gangs.Attempt, prospect *preemption.Prospe
 	}
 	type account struct{ namespace, label string }
 	queues := map[account]string{}
-	var held []preemption.Held
-	p.mirror.With(func(*placement.Cluster) {
-		for _, holding := range p.mirror.HoldingPods() {
-			of := account{holding.Pod.Namespace, holding.Pod.Labels[v1.LabelQueue]}
-			queue, known := queues[of]
-			if !known {
-				queue = state.QueueOfRunning(of.namespace, of.label)
-				queues[of] = queue
-			}
-			held = append(held, preemption.Held{
-				Pod: holding.Pod, Gang: p.registry.GangOf(types.UID(holding.Name)), Model: holding.Model, Queue: queue, Amount: queueing.Amount(holding.Percent),
-				Leaving: holding.Pod.DeletionTimestamp != nil || p.registry.Terminating(types.UID(holding.Name)),
-			})
+	var holdings []mirror.Holding
+	p.mirror.With(func(*placement.Cluster) { holdings = p.mirror.HoldingPods() })
+	held := make([]preemption.Held, 0, len(holdings))
+	for i := range holdings {
+		holding := &holdings[i]
+		of := account{holding.Pod.Namespace, holding.Pod.Labels[v1.LabelQueue]}
+		queue, known := queues[of]
+		if !known {
+			queue = state.QueueOfRunning(of.namespace, of.label)
+			queues[of] = queue
 		}
-	})
+		held = append(held, preemption.Held{
+			Pod: holding.Pod, Gang: p.registry.GangOf(types.UID(holding.Name)), Model: holding.Model, Queue: queue, Amount: queueing.Amount(holding.Percent),
+			Leaving: holding.Pod.DeletionTimestamp != nil || p.registry.Terminating(types.UID(holding.Name)),
+		})
+	}
 	return prospect.Queues(attempt.Priority, preemption.WithCompanions(held, p.registry.Staying), p.clock.Now())
 }

@@ -147,3 +147,12 @@ func TestAGangStartsWhenItWasPromisedTo(t *testing.T) {
 	s.waitForEnd(2, "large")
 	s.waitForBound(1, "long", "unknown")
 }
+
+// TestAPodWhoseClaimDoesNotExistReservesNothing: without its volume it can't start, although there is room for it.
+func TestAPodWhoseClaimDoesNotExistReservesNothing(t *testing.T) {
+	s := newQueueSuite(t, "filters", 1, queue("all", 0, nil))
+	s.createAll(gang{name: "misspelt", gpus: 8, infeasible: true}.in("all", 0), func(pod *corev1.Pod) { withClaim(pod, "no-such-claim") })
+	s.waitForRefusal("misspelt", "no-such-claim")
+	s.createPods(gang{name: "behind", gpus: 1}.in("all", time.Hour))
+	s.waitForBound(1, "behind")
+}

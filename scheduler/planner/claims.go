@@ -121,22 +121,35 @@ func (c *claims) pauses(group string, now time.Time) bool {
 }
 
 // set keeps nodes for a gang, in place of those that it has claimed so far. Starving gangs behind it
-// that claim any of these nodes lose their claims.
-func (c *claims) set(attempt *gangs.Attempt, one *claim, now time.Time) {
+// that claim any of these nodes lose their claims. It reports whether any node may not be kept any more that was.
+func (c *claims) set(attempt *gangs.Attempt, one *claim, now time.Time) (ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	group := attempt.Group.Key
 	one.rank, one.namespace, one.reviseAt = rankOf(attempt), namespaceOf(attempt), now.Add(revisePeriod)
 	if old := c.list[group]; old != nil {
 		one.succeed(old)
+		ended = !one.covers(old)
 	}
 	if one.until.Before(one.graceUntil) {
 		one.until = one.graceUntil
 	}
 	c.list[group] = one
+	before := len(c.list)
 	maps.DeleteFunc(c.list, func(_ string, other *claim) bool {
 		return one.starving && other.starving && other.rank.Compare(one.rank) > 0 && other.overlaps(one)
 	})
+	return ended || len(c.list) < before
+}
+
+// covers reports whether a claim keeps all nodes of another one.
+func (one *claim) covers(other *claim) bool {
+	for node := range other.nodes {
+		if _, kept := one.nodes[node]; !kept {
+			return false
+		}
+	}
+	return true
 }
 
 // succeed makes a claim the successor of an earlier one of the same gang. It lasts longer

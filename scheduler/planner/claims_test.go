@@ -100,6 +100,44 @@ func TestAGangThatComesFirstTakesOverTheNodesOfAClaim(t *testing.T) {
 	f.wantClaims("when a more important one starves", "urgent: a")
 }
 
+func TestWhoWaitsForNodesThatAClaimLeavesIsWoken(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		claims map[string]*claim // before, by gang: of first, which is ahead, and last
+		next   *claim            // of first
+		want   bool
+	}{
+		"it claims nothing yet":              {nil, keeping(beginning.Add(time.Hour), true, "a"), false},
+		"it claims the same":                 {map[string]*claim{"first": keeping(beginning.Add(time.Hour), true, "a")}, keeping(beginning.Add(time.Hour), true, "a"), false},
+		"it claims more":                     {map[string]*claim{"first": keeping(beginning.Add(time.Hour), true, "a")}, keeping(beginning.Add(time.Hour), true, "a", "b"), false},
+		"it claims another node":             {map[string]*claim{"first": keeping(beginning.Add(time.Hour), true, "a")}, keeping(beginning.Add(time.Hour), true, "b"), true},
+		"another one loses its claim by it":  {map[string]*claim{"last": keeping(beginning.Add(time.Hour), true, "a", "b")}, keeping(beginning.Add(time.Hour), true, "a"), true},
+		"another one claims different nodes": {map[string]*claim{"last": keeping(beginning.Add(time.Hour), true, "b")}, keeping(beginning.Add(time.Hour), true, "a"), false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.addNode("n", "l", 2)
+			waits := pod("waits", 2, later(2))
+			f.comes(at(pod("runs", 1), "n", 0), pod("first", 2), pod("last", 2, later(1)), waits)
+			f.decide(waits)
+			for group, one := range test.claims {
+				f.claims.set(f.registry.Look(types.UID(group)), one, beginning)
+			}
+			f.clock.Step(10 * time.Second)
+			f.activateDue()
+			f.handle.takeActivated()
+			f.claim(f.registry.Look("first"), test.next, f.clock.Now())
+			f.clock.Step(time.Second)
+			f.activateDue()
+			if woken := slices.Contains(f.handle.takeActivated(), "waits"); woken != test.want {
+				t.Errorf("who waits is woken: %t, want %t", woken, test.want)
+			}
+		})
+	}
+}
+
 func TestANamespaceHasNoMoreThanAFewClaims(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 // manyPods returns a fixture in which a queue has borrowed the GPUs of 2,500 nodes, with a Pod on each, and Pods that wait in
@@ -73,4 +75,28 @@ func BenchmarkEstimatesKeepNobodyWaiting(b *testing.B) {
 	}
 	slices.Sort(waits)
 	b.ReportMetric(float64(waits[len(waits)/2].Microseconds())/1000, "ms-locked")
+}
+
+// What it takes to revise the reservations of several classes, in one scheduling cycle.
+func BenchmarkReservationsBesideManyPods(b *testing.B) {
+	f, _ := manyPods(b, 1)
+	for i, node := range f.names {
+		f.change(node, func(n *corev1.Node) { n.Labels[v1.LabelGPUModel] = fmt.Sprint("model-", i%8) })
+	}
+	f.refresh(f.nodes())
+	for i := range 200 {
+		waits := pod(fmt.Sprint("waits-", i), 8, inQueue("guest"), onModel(fmt.Sprint("model-", i%8)), runsFor(time.Hour), later(1))
+		waits.Namespace = fmt.Sprint("team-", i%5)
+		f.comes(waits)
+		f.decide(waits)
+	}
+	f.orderWaiting()
+	for b.Loop() {
+		f.clock.Step(vainPeriod)
+		f.ahead.dueAt, f.ahead.seen = time.Time{}, aheadBasis{}
+		f.lookAhead()
+	}
+	if count := len(f.ahead.groups()); count != maxClasses*f.args.Reservations {
+		b.Errorf("%d reservations", count)
+	}
 }

@@ -163,14 +163,14 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.
 	now, victims, group := p.clock.Now(), found.victims, attempt.Group.Key
 	if len(victims) == 0 {
 		if !p.claims.pauses(group, now) {
-			p.claims.set(attempt, p.claimOf(found, now), now)
+			p.claim(attempt, p.claimOf(found, now), now)
 		}
 		return victimsLeaving
 	}
 	if !p.preemptions.begin(group) {
 		return victimsLeaving // what was kept for it stays so until its victims are gone
 	}
-	p.claims.set(attempt, p.claimOf(found, now), now)
+	p.claim(attempt, p.claimOf(found, now), now)
 	p.markVictims(victims)
 	p.pending.Add(found.budgets, victims)
 	ctx = context.WithoutCancel(ctx) // the scheduling cycle, whose context this is, ends earlier

@@ -42,7 +42,14 @@ func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.
 	}
 	p.logger.Info("A gang has waited for too long; nodes are kept for it", "gang", attempt.Group.Key, "nodes", len(found.nodes))
 	found.starving, found.until = true, now.Add(config.Seconds(p.args.ClaimSeconds))
-	p.claims.set(attempt, found, now)
+	p.claim(attempt, found, now)
+}
+
+// claim keeps nodes for a gang, and has those tried again that others were kept from before.
+func (p *Planner) claim(attempt *gangs.Attempt, one *claim, now time.Time) {
+	if p.claims.set(attempt, one, now) {
+		p.wake()
+	}
 }
 
 // futureRoom returns the nodes on which a gang will fit when the fewest GPUs have become

@@ -258,11 +258,12 @@ func (a *ahead) forget(now time.Time) {
 func (p *Planner) runningJobs(state *queues.State, now time.Time) []backfill.Running {
 	var holdings []mirror.Holding
 	p.mirror.With(func(*placement.Cluster) { holdings = p.mirror.HoldingPods() })
+	assigned := queuesOf{state: state}
 	var jobs []backfill.Running
 	index := map[string]int{}
 	for i := range holdings {
 		holding := &holdings[i]
-		ends := p.endOf(state, holding.Pod, now)
+		ends := p.endOf(state, assigned.of(holding.Pod), holding.Pod, now)
 		if holding.Pod.DeletionTimestamp != nil {
 			ends = now.Add(backfill.MinimumRemaining)
 		}

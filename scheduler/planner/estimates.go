@@ -248,6 +248,7 @@ type nodePart struct{ node, slices string }
 
 // runningUntil returns what runs, given what Pods hold, for how long it may go on; index has the positions of the nodes.
 func (p *Planner) runningUntil(state *queues.State, holdings []mirror.Holding, index map[nodePart]int, random *rand.Rand, now time.Time) []outlook.Running {
+	assigned := queuesOf{state: state}
 	var jobs []outlook.Running
 	known := map[string]int{}
 	for i := range holdings {
@@ -261,8 +262,7 @@ func (p *Planner) runningUntil(state *queues.State, holdings []mirror.Holding, i
 		if !found {
 			at = len(jobs)
 			known[key] = at
-			queue := state.QueueOfRunning(holding.Pod.Namespace, holding.Pod.Labels[v1.LabelQueue])
-			jobs = append(jobs, outlook.Running{Key: key, Duration: p.drawn(state, queue, holding.Pod, startOf(holding.Pod, now), random, now)})
+			jobs = append(jobs, outlook.Running{Key: key, Duration: p.drawn(state, assigned.of(holding.Pod), holding.Pod, startOf(holding.Pod, now), random, now)})
 		}
 		jobs[at].Holds = append(jobs[at].Holds, outlook.Hold{Node: node, Percent: holding.Percent})
 	}

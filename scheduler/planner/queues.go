@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/informer"
@@ -135,6 +136,27 @@ func (p *Planner) queueState() *queues.State {
 	p.queues.mu.Lock()
 	defer p.queues.mu.Unlock()
 	return p.queues.state
+}
+
+// queuesOf finds out the queues of Pods that run: once for all of a namespace with the same label.
+type queuesOf struct {
+	state *queues.State
+	known map[accountOfPod]string
+}
+
+type accountOfPod struct{ namespace, label string }
+
+func (q *queuesOf) of(pod *corev1.Pod) string {
+	account := accountOfPod{pod.Namespace, pod.Labels[v1.LabelQueue]}
+	queue, known := q.known[account]
+	if !known {
+		if q.known == nil {
+			q.known = map[accountOfPod]string{}
+		}
+		queue = q.state.QueueOfRunning(account.namespace, account.label)
+		q.known[account] = queue
+	}
+	return queue
 }
 
 // ledgerOf returns what the queues hold. It must not be changed.

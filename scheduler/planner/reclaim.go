@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/preemption"
@@ -46,21 +45,14 @@ func (p *Planner) reclaimFor(attempt *gangs.Attempt, prospect *preemption.Prospe
 	if state == nil || prospect == nil {
 		return nil
 	}
-	type account struct{ namespace, label string }
-	queues := map[account]string{}
+	assigned := queuesOf{state: state}
 	var holdings []mirror.Holding
 	p.mirror.With(func(*placement.Cluster) { holdings = p.mirror.HoldingPods() })
 	held := make([]preemption.Held, 0, len(holdings))
 	for i := range holdings {
 		holding := &holdings[i]
-		of := account{holding.Pod.Namespace, holding.Pod.Labels[v1.LabelQueue]}
-		queue, known := queues[of]
-		if !known {
-			queue = state.QueueOfRunning(of.namespace, of.label)
-			queues[of] = queue
-		}
 		held = append(held, preemption.Held{
-			Pod: holding.Pod, Gang: p.registry.GangOf(types.UID(holding.Name)), Model: holding.Model, Queue: queue, Amount: queueing.Amount(holding.Percent),
+			Pod: holding.Pod, Gang: p.registry.GangOf(types.UID(holding.Name)), Model: holding.Model, Queue: assigned.of(holding.Pod), Amount: queueing.Amount(holding.Percent),
 			Leaving: holding.Pod.DeletionTimestamp != nil || p.registry.Terminating(types.UID(holding.Name)),
 		})
 	}

@@ -41,8 +41,7 @@ func (p *Planner) expectedToEnd(pod *corev1.Pod) bool {
 const assumedRuntime = 4 * time.Hour
 
 // endOf returns by when a Pod that runs is expected to have ended: few like it run longer.
-func (p *Planner) endOf(state *queues.State, pod *corev1.Pod, now time.Time) time.Time {
-	queue := state.QueueOfRunning(pod.Namespace, pod.Labels[v1.LabelQueue])
+func (p *Planner) endOf(state *queues.State, queue string, pod *corev1.Pod, now time.Time) time.Time {
 	began := startOf(pod, now)
 	p.queues.mu.Lock()
 	defer p.queues.mu.Unlock()

@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -137,9 +139,10 @@ func eachOf(pods []*corev1.Pod, request func(i int, pod *corev1.Pod)) {
 // never show: the API server is asked about those that don't come.
 func (p *Planner) awaitInformers(ctx context.Context, pods []*corev1.Pod) error {
 	pods = slices.Clone(pods)
+	p.takeover.await("its cache to show", pods)
 	pause, lookAt := takeOverPeriod, p.clock.Now()
 	for {
-		pods = slices.DeleteFunc(pods, p.isObserved)
+		pods = p.without(pods, p.isObserved)
 		if now := p.clock.Now(); len(pods) > 0 && !now.Before(lookAt) {
 			pods = p.stillToCome(ctx, pods)
 			pause = min(2*pause, longestLookPause)
@@ -148,13 +151,23 @@ func (p *Planner) awaitInformers(ctx context.Context, pods []*corev1.Pod) error 
 		if len(pods) == 0 {
 			return nil
 		}
-		p.takeover.await("its cache to show", pods)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-p.clock.After(takeOverPeriod):
 		}
 	}
+}
+
+// without returns Pods without those that are no longer awaited.
+func (p *Planner) without(pods []*corev1.Pod, settled func(*corev1.Pod) bool) []*corev1.Pod {
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
+		if !settled(pod) {
+			return false
+		}
+		p.takeover.settle(pod)
+		return true
+	})
 }
 
 // isObserved reports whether the registry has observed a Pod since it was listed: it has the mark of this process,
@@ -169,18 +182,16 @@ func (p *Planner) isObserved(pod *corev1.Pod) bool {
 }
 
 // stillToCome returns those of some Pods that the informers have yet to show, by what the API server knows of them.
-func (p *Planner) stillToCome(ctx context.Context, pods []*corev1.Pod) (rest []*corev1.Pod) {
-	comes := make([]bool, len(pods))
-	eachOf(pods, func(i int, pod *corev1.Pod) {
+func (p *Planner) stillToCome(ctx context.Context, pods []*corev1.Pod) []*corev1.Pod {
+	var mu sync.Mutex
+	comes := make(map[types.UID]bool, len(pods))
+	eachOf(pods, func(_ int, pod *corev1.Pod) {
 		live, err := p.fencer.Look(ctx, pod)
-		comes[i] = err == nil && p.willCome(live)
+		mu.Lock()
+		defer mu.Unlock()
+		comes[pod.UID] = err == nil && p.willCome(live)
 	})
-	for i, pod := range pods {
-		if comes[i] {
-			rest = append(rest, pod)
-		}
-	}
-	return rest
+	return p.without(pods, func(pod *corev1.Pod) bool { return !comes[pod.UID] })
 }
 
 // willCome reports whether the registry is yet to get a Pod as it is now.

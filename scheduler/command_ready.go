@@ -20,8 +20,8 @@ const readyPath = "/readyz"
 // why. app.Run makes the checks itself, and none can be added to them; besides, they never say why they fail. But the
 // authorizer is asked before them, and its errors are answered as they are.
 func reportUnready(config *schedulerconfig.CompletedConfig, shared *planner.Shared) {
-	if planner := shared.Get(); planner != nil && config.Authorization.Authorizer != nil {
-		config.Authorization.Authorizer = readiness{config.Authorization.Authorizer, planner.Unready}
+	if taker := shared.Get(); taker != nil && config.Authorization.Authorizer != nil {
+		config.Authorization.Authorizer = readiness{config.Authorization.Authorizer, taker.Unready}
 	}
 }
 

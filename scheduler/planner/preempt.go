@@ -96,20 +96,7 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 		return why
 	}
 	defer func() { p.registry.Prolong(pod.UID, begin, p.clock.Now()) }()
-	asked := p.keysOf(attempt, gang).toPreempt(attempt.Priority, p.prospectKey(prospect))
-	for _, key := range [...]string{asked.request, asked.filtered} {
-		if known, good := p.explanations.get(key, begin); good {
-			return known.text
-		}
-	}
-	taken := p.reclaimFor(attempt, prospect)
-	if why, none := p.nobodyFor(attempt, admitted.limited, taken != nil && taken.Reclaims()); none {
-		if why != victimsLeaving { // which ends
-			p.explanations.put(asked.request, cachedMessage{text: why, at: begin})
-		}
-		return why
-	}
-	return p.preemptFor(ctx, pod, attempt, gang, taken, asked)
+	return p.preemptFor(ctx, pod, attempt, gang, prospect, admitted.limited)
 }
 
 // nobodyFor reports whether it is known without a search that no Pods may be preempted for a gang, and returns what to say about it.
@@ -128,9 +115,23 @@ func (p *Planner) nobodyFor(attempt *gangs.Attempt, limited, reclaims bool) (why
 	}
 }
 
-// preemptFor searches Pods to preempt. asked are the keys by which a search in vain is remembered.
-func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles, taken *preemption.Queues, asked keys) string {
+// preemptFor searches Pods to preempt, unless such a search has just been in vain. limited is true if the gang's queue may not hold it
+// because of a limit.
+func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles, prospect *preemption.Prospect, limited bool) string {
 	begin := p.clock.Now()
+	asked := p.keysOf(attempt, gang).toPreempt(attempt.Priority, p.prospectKey(prospect))
+	for _, key := range [...]string{asked.request, asked.filtered} {
+		if known, good := p.explanations.get(key, begin); good {
+			return known.text
+		}
+	}
+	taken := p.reclaimFor(attempt, prospect)
+	if why, none := p.nobodyFor(attempt, limited, taken != nil && taken.Reclaims()); none {
+		if why != victimsLeaving { // which ends
+			p.explanations.put(asked.request, cachedMessage{text: why, at: begin})
+		}
+		return why
+	}
 	gang.asked = p.newAsked()
 	found := p.preemption(attempt, gang, taken) //nolint:contextcheck // its trials end with the cycle, which is not cancelled
 	switch {

@@ -233,3 +233,39 @@ func TestPreemptorsAreNominatedWhileTheirVictimsLeave(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoEndsWhileItSavesItsWorkIsNoVictim: of two Pods that are asked to save their work, one ends with success in time.
+func TestWhoEndsWhileItSavesItsWorkIsNoVictim(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNodes(machines(2, machine{name: "n", gpus: 4})...)
+	for i, duration := range []string{"10s", ""} {
+		victim := s.podOf(gang{name: "low", gpus: 4, priority: low, duration: duration}, i)
+		metav1.SetMetaDataAnnotation(&victim.ObjectMeta, v1.AnnotationCheckpointTimeout, "15")
+		s.createPod(victim)
+	}
+	s.eventually("both run", func() (bool, string) {
+		pods := s.ledger.podsOf("low")
+		running := 0
+		for _, pod := range pods {
+			if pod.Status.Phase == corev1.PodRunning {
+				running++
+			}
+		}
+		return running == 2, describe(pods)
+	})
+	s.createPods(gang{name: "high", pods: 2, gpus: 4, priority: high})
+	s.waitForBound(2, "high")
+	pods, err := s.kube.CoreV1().Pods(s.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "gang=low"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pods.Items) != 1 || pods.Items[0].Status.Phase != corev1.PodSucceeded || pods.Items[0].DeletionTimestamp != nil {
+		t.Fatalf("left are %d Pods, want the one that has ended", len(pods.Items))
+	}
+	for _, condition := range pods.Items[0].Status.Conditions {
+		if condition.Type == corev1.DisruptionTarget {
+			t.Errorf("the Pod that has ended says that it was preempted: %+v", condition)
+		}
+	}
+}

@@ -104,6 +104,35 @@ func TestTheLargestTasksKeepTheirNames(t *testing.T) {
 	}
 }
 
+// A tenant may name as many tasks as it likes, and give each a label of its own.
+func TestANamespaceWithManyRowsLosesItsOwnFirst(t *testing.T) {
+	t.Parallel()
+	book := NewBook(midnight)
+	few := map[Key]Amounts{}
+	for i := range 100 {
+		key := Key{Namespace: fmt.Sprint("few-", i%4), Task: fmt.Sprint("task-", i), Labels: fmt.Sprint("project=", i%3)}
+		few[key] = inGPUSeconds(1, 0, 0)
+		book.Add(key, midnight, few[key])
+	}
+	for i := range 5000 {
+		book.Add(Key{Namespace: "many", Task: fmt.Sprint("task-", i), Labels: fmt.Sprint("project=", i)}, midnight, inGPUSeconds(1000, 0, 0))
+	}
+	before := sums(book, func(key *Key) { key.Task, key.Labels = "", "" })
+	book.shrink(300)
+	if len(book.cells) > 300 {
+		t.Errorf("%d cells are left", len(book.cells))
+	}
+	after := sums(book, func(*Key) {})
+	for key, want := range few {
+		if after[key] != want {
+			t.Errorf("%+v has %+v, want %+v", key, after[key], want)
+		}
+	}
+	if diff := cmp.Diff(before, sums(book, func(key *Key) { key.Task, key.Labels = "", "" })); diff != "" {
+		t.Errorf("sums by namespace (-before +after):\n%s", diff)
+	}
+}
+
 func TestWhatIsNoBookIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{

@@ -9,7 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -64,4 +66,37 @@ func TestSlicesCountAsPartsOfGPUs(t *testing.T) {
 			t.Errorf("there is room for %d Pods with a slice, want 1", got)
 		}
 	})
+}
+
+// GPU feature discovery may label a node after its first Pods have come.
+func TestPodsCountForTheModelThatTheirNodeIsLabelledWithLater(t *testing.T) {
+	t.Parallel()
+	node := aNode(t, "a", cards("a", 4))
+	labelled := node.DeepCopy()
+	labelled.Labels[v1.LabelGPUModel] = "H100"
+	m, w := newMirror(t), newWorld(t, node)
+	w.add(on(t, aPod("runs", 1, 0), "a", "a-0"))
+	m.Refresh(w.snapshot())
+	hold(t, m, aPod("comes", 2, 0), "a")
+	w.set(labelled)
+	m.Refresh(w.snapshot())
+	held, _ := m.Holdings()
+	if diff := cmp.Diff(map[Account]int{{Namespace: "default", Model: "H100"}: 300}, held); diff != "" {
+		t.Errorf("what the Pods hold, in percent (-want +got):\n%s", diff)
+	}
+}
+
+// Another scheduler may bind a Pod while it has a seat elsewhere.
+func TestAPodThatWasBoundElsewhereCountsThereOnceItsSeatHasEnded(t *testing.T) {
+	t.Parallel()
+	m, w := newMirror(t), newWorld(t, aNode(t, "a", cards("a", 4)), aNode(t, "b", cards("b", 4)))
+	m.Refresh(w.snapshot())
+	pod := aPod("p", 3, 0)
+	hold(t, m, pod, "a")
+	w.add(on(t, pod, "b"))
+	m.Refresh(w.snapshot())
+	m.Release([]types.UID{pod.UID})
+	if got := roomFor(w, m, shapeOf(t, aPod("next", 2, 0))); got != 2 {
+		t.Errorf("there is room for %d Pods with two GPUs, want 2 on the node that nobody uses", got)
+	}
 }

@@ -31,7 +31,8 @@ func (m *Mirror) Hold(pod *corev1.Pod, place placement.Place) {
 		held = &nodeSeats{seats: map[*entry]bool{}}
 		m.seated[place.Node] = held
 	}
-	held.Withheld = held.Plus(WithheldFor(&e.use))
+	e.withheld = WithheldFor(&e.use)
+	held.Withheld = held.Plus(e.withheld)
 	held.seats[e] = true
 	m.recount(place.Node)
 }
@@ -42,11 +43,9 @@ func (m *Mirror) release(e *entry) {
 	if held == nil {
 		return
 	}
-	held.CPU -= e.use.CPU
-	held.Memory -= e.use.Memory
-	held.Others = held.Others.Minus(e.use.Others)
+	held.Withheld = held.Minus(e.withheld)
 	delete(held.seats, e)
-	if held.Pods--; held.Pods <= 0 {
+	if len(held.seats) == 0 {
 		delete(m.seated, e.node)
 	}
 }

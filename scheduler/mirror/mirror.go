@@ -108,6 +108,8 @@ type entry struct {
 	priority int32
 	account  Account
 	counted  int
+	// withheld is what the seat withholds, until the snapshot shows the Pod, which may have been resized meanwhile.
+	withheld Withheld
 	// held is true while the Pod has a seat, seen once it is in the snapshot.
 	held, seen bool
 	// previous is the Pod as the snapshot showed it in an earlier attempt.

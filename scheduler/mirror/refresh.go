@@ -146,10 +146,16 @@ func (m *Mirror) updateNode(n *node) {
 			return
 		}
 	}
-	wasOurs := n.ours
+	wasOurs, modelChanged := n.ours, n.described.Model != described.Model
 	n.described, n.ours, n.overClaims = described, true, snapshot.OverDRA(n.object) || len(m.view.Published[described.Name]) > 0
 	if wasOurs && !cards.Same(before) {
 		m.renumber(n, before)
+	}
+	if wasOurs && modelChanged { // the Pods' accounts have the model
+		m.eachOn(n, func(_ types.UID, e *entry) {
+			m.count(e, -1)
+			m.count(e, 1)
+		})
 	}
 	m.readReservations(n)
 }
@@ -227,7 +233,10 @@ func (m *Mirror) observe(n *node, pod *corev1.Pod) {
 		}
 		e.use = m.useOf(n, e)
 		m.place(pod.UID, e)
-	case e.held && !e.seen && (e.node != n.described.Name || e.previous == pod):
+	case e.held && !e.seen && e.node != n.described.Name:
+		n.generation = 0 // an earlier attempt, or another scheduler's Binding: it counts here as soon as the seat has ended
+		return
+	case e.held && !e.seen && e.previous == pod:
 		return // the snapshot shows an earlier attempt
 	case e.node != n.described.Name:
 		m.movePod(n, pod, e)

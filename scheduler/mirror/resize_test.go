@@ -6,6 +6,7 @@ package mirror
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -63,5 +64,22 @@ func TestAPodThatShrinksCountsInFullUntilItHasShrunk(t *testing.T) {
 		if got := m.Freed() != freed; got != step.freed {
 			t.Errorf("when %s, there may be more cores: %t, want %t", step.name, got, step.freed)
 		}
+	}
+}
+
+func TestASeatOfAPodThatWasResizedWithholdsNothingOnceThePodIsThere(t *testing.T) {
+	t.Parallel()
+	w, m := newWorld(t, aNode(t, "a", cards("a", 4))), newMirror(t)
+	m.Refresh(w.snapshot())
+	hold(t, m, aPod("stays", 1, 0), "a")
+	want := m.Withheld("a")
+	grows := aPod("grows", 1, 0)
+	hold(t, m, grows, "a")
+	arrived := on(t, grows, "a", "a-1")
+	arrived.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
+	w.add(arrived)
+	m.Refresh(w.snapshot())
+	if diff := cmp.Diff(want, m.Withheld("a")); diff != "" {
+		t.Errorf("withheld for the other Pod (-want +got):\n%s", diff)
 	}
 }

@@ -72,14 +72,14 @@ func TestASeatOfAPodThatWasResizedWithholdsNothingOnceThePodIsThere(t *testing.T
 	w, m := newWorld(t, aNode(t, "a", cards("a", 4))), newMirror(t)
 	m.Refresh(w.snapshot())
 	hold(t, m, aPod("stays", 1, 0), "a")
-	want := m.Withheld("a")
+	want := seatedOn(m, "a")
 	grows := aPod("grows", 1, 0)
 	hold(t, m, grows, "a")
 	arrived := on(t, grows, "a", "a-1")
 	arrived.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
 	w.add(arrived)
 	m.Refresh(w.snapshot())
-	if diff := cmp.Diff(want, m.Withheld("a")); diff != "" {
+	if diff := cmp.Diff(want, seatedOn(m, "a")); diff != "" {
 		t.Errorf("withheld for the other Pod (-want +got):\n%s", diff)
 	}
 }

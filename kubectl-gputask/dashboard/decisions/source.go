@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -41,7 +40,7 @@ type Source struct {
 	url   *url.URL
 	// insecure is true if the certificate of gpu-scheduler is not to be verified.
 	insecure bool
-	clock    clock.WithDelayedExecution
+	clock    clock.PassiveClock
 
 	mu sync.Mutex
 	// known are the journals that were read last, by the viewer's token and name: each sees only what was read with their credentials.
@@ -54,7 +53,7 @@ type reading struct {
 }
 
 // New returns the source at a place, https://… or the name of a file.
-func New(place string, insecure bool, clock clock.WithDelayedExecution) (*Source, error) {
+func New(place string, insecure bool, clock clock.PassiveClock) (*Source, error) {
 	s := &Source{place: place, insecure: insecure, clock: clock, known: map[string]reading{}}
 	if !strings.Contains(place, "://") {
 		if _, err := os.Stat(place); err != nil {
@@ -110,7 +109,12 @@ func (s *Source) read(ctx context.Context, viewer *access.Viewer) (*journal.Jour
 	key := viewer.Name + "\x00" + viewer.Clients.Config.BearerToken
 	s.mu.Lock()
 	defer s.mu.Unlock() // a journal is large: one is read at a time
-	s.dropStale()
+	now := s.clock.Now()
+	for other, one := range s.known {
+		if now.Sub(one.at) >= freshFor {
+			delete(s.known, other)
+		}
+	}
 	if one, found := s.known[key]; found {
 		return one.journal, nil
 	}
@@ -124,18 +128,7 @@ func (s *Source) read(ctx context.Context, viewer *access.Viewer) (*journal.Jour
 		return nil, fmt.Errorf("the scheduler's journal can't be read: %w", err)
 	}
 	s.known[key] = reading{journal: read, at: s.clock.Now()}
-	s.clock.AfterFunc(freshFor, func() { // it is large, and perhaps nobody asks again
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.dropStale()
-	})
 	return read, nil
-}
-
-// dropStale drops the journals that are not fresh any more. It requires the lock.
-func (s *Source) dropStale() {
-	now := s.clock.Now()
-	maps.DeleteFunc(s.known, func(_ string, one reading) bool { return now.Sub(one.at) >= freshFor })
 }
 
 func (s *Source) open(ctx context.Context, viewer *access.Viewer) (io.ReadCloser, error) {

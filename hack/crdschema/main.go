@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/utils/ptr"
@@ -129,18 +130,18 @@ func textRule() apiextensionsv1.ValidationRule {
 	const pods = "(has(self.roles) ? self.roles.map(r, r.replicas).sum() : has(self.completions) ? self.completions : has(self.maxReplicas) ? self.maxReplicas : self.replicas)"
 	const unchanged = "oldSelf.hasValue() && has(oldSelf.value().template) && self.template == oldSelf.value().template"
 	const annotations = "(has(self.template.metadata) && has(self.template.metadata.annotations) ? self.template.metadata.annotations.map(k, size(self.template.metadata.annotations[k])).sum() : 0)"
-	text := annotations
+	terms := []string{annotations}
 	for _, list := range []string{"containers", "initContainers"} {
 		list = "self.template.spec." + list
-		text += " + (has(self.template.spec) && has(" + list + ") ? " + list + ".map(c, " +
-			"(has(c.command) ? c.command.map(a, size(a)).sum() : 0) + (has(c.args) ? c.args.map(a, size(a)).sum() : 0) + " +
-			"(has(c.env) ? c.env.map(e, has(e.value) ? size(e.value) : 0).sum() : 0)).sum() : 0)"
+		terms = append(terms, "(has(self.template.spec) && has("+list+") ? "+list+".map(c, "+
+			"(has(c.command) ? c.command.map(a, size(a)).sum() : 0) + (has(c.args) ? c.args.map(a, size(a)).sum() : 0) + "+
+			"(has(c.env) ? c.env.map(e, has(e.value) ? size(e.value) : 0).sum() : 0)).sum() : 0)")
 	}
 	return apiextensionsv1.ValidationRule{
-		Rule:            fmt.Sprintf("!has(self.template) || %s || (%s) * %s <= %d", unchanged, text, pods, maxText),
+		Rule:            fmt.Sprintf("!has(self.template) || %s || (%s) * %s <= %d", unchanged, strings.Join(terms, " + "), pods, maxText),
 		Message:         "the arguments, the values of variables and the annotations of all Pods must not have more than 256 MiB together: put long ones into a ConfigMap or a volume, or lower the number of Pods",
 		FieldPath:       ".template",
-		OptionalOldSelf: ptr.To(true),
+		OptionalOldSelf: new(true),
 	}
 }
 

@@ -104,7 +104,7 @@ func (d *page) options() (*dashboard.Options, error) {
 	}
 	options := &dashboard.Options{Levels: levels, MetricsURLs: d.urls, HTTP: d.HTTP, Clock: clock.RealClock{}, Files: web.Files()}
 	if d.journal != "" {
-		source, err := decisions.New(d.journal, d.insecure, options.Clock)
+		source, err := decisions.New(d.journal, d.insecure, clock.RealClock{})
 		if err != nil {
 			return nil, fmt.Errorf("--journal=%s: %w", d.journal, err)
 		}

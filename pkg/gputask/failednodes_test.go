@@ -14,11 +14,11 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// refusedBy returns a Pod that was created so long ago, and that a node refuses in the second after.
-func (b podBuilder) refusedBy(node, reason string, since time.Duration) podBuilder {
+// refusedBy returns a Pod that was created a moment ago, and that a node refuses in the second after.
+func (b podBuilder) refusedBy(node, reason string) podBuilder {
 	return b.with(func(p *corev1.Pod) {
-		p.Spec.NodeName, p.CreationTimestamp = node, *ago(since)
-		p.Status.Phase, p.Status.Reason, p.Status.StartTime = corev1.PodFailed, reason, ago(since-time.Second)
+		p.Spec.NodeName, p.CreationTimestamp = node, *ago(5 * time.Second)
+		p.Status.Phase, p.Status.Reason, p.Status.StartTime = corev1.PodFailed, reason, ago(4*time.Second)
 	})
 }
 
@@ -34,29 +34,29 @@ func TestNodesThatRefusePodsAreAvoided(t *testing.T) {
 		want []v1.FailedNode
 	}{
 		"by the device plugin": {
-			task: gang(), pods: pods(gang().pod(0, 0).refusedBy("broken", "UnexpectedAdmissionError", 5*time.Second)),
+			task: gang(), pods: pods(gang().pod(0, 0).refusedBy("broken", "UnexpectedAdmissionError")),
 			want: []v1.FailedNode{{Name: "broken", Failures: 1, LastTime: *ago(4 * time.Second)}},
 		},
 		"by the topology manager": {
-			task: gang(), pods: pods(gang().pod(0, 0).refusedBy("broken", "TopologyAffinityError", 5*time.Second)),
+			task: gang(), pods: pods(gang().pod(0, 0).refusedBy("broken", "TopologyAffinityError")),
 			want: []v1.FailedNode{{Name: "broken", Failures: 1, LastTime: *ago(4 * time.Second)}},
 		},
 		"for want of a resource": {
-			task: gang(), pods: pods(gang().pod(0, 0).refusedBy("broken", "OutOfcpu", 5*time.Second)),
+			task: gang(), pods: pods(gang().pod(0, 0).refusedBy("broken", "OutOfcpu")),
 			want: []v1.FailedNode{{Name: "broken", Failures: 1, LastTime: *ago(4 * time.Second)}},
 		},
 		"each of several at the same time": {
 			task: gang(),
-			pods: pods(gang().pod(0, 0).refusedBy("a", "OutOfcpu", 5*time.Second), gang().pod(1, 0).refusedBy("b", "OutOfcpu", 5*time.Second)),
+			pods: pods(gang().pod(0, 0).refusedBy("a", "OutOfcpu"), gang().pod(1, 0).refusedBy("b", "OutOfcpu")),
 			want: []v1.FailedNode{{Name: "a", Failures: 1, LastTime: *ago(4 * time.Second)}, {Name: "b", Failures: 1, LastTime: *ago(4 * time.Second)}},
 		},
 		"once for each refusal": {
 			task: gang().with(known(v1.FailedNode{Name: "a", Failures: 3, LastTime: *ago(4 * time.Second)}, v1.FailedNode{Name: "b", Failures: 3, LastTime: *ago(time.Minute)})),
-			pods: pods(gang().pod(0, 0).refusedBy("a", "OutOfcpu", 5*time.Second), gang().pod(1, 0).refusedBy("b", "OutOfcpu", 5*time.Second)),
+			pods: pods(gang().pod(0, 0).refusedBy("a", "OutOfcpu"), gang().pod(1, 0).refusedBy("b", "OutOfcpu")),
 			want: []v1.FailedNode{{Name: "a", Failures: 3, LastTime: *ago(4 * time.Second)}, {Name: "b", Failures: 4, LastTime: *ago(4 * time.Second)}},
 		},
 		"but not for a Pod of an earlier attempt": {
-			task: gang(), pods: pods(gang().pod(0, 1).refusedBy("broken", "OutOfcpu", 5*time.Second)),
+			task: gang(), pods: pods(gang().pod(0, 1).refusedBy("broken", "OutOfcpu")),
 		},
 	}
 	for name, tc := range tests {
@@ -82,7 +82,7 @@ func TestManyNodesThatRefusePodsAtTheSameTime(t *testing.T) {
 	task := makeTask("train").replicas(count).started(time.Hour).phase(v1.PhasePending)
 	var refused []*corev1.Pod
 	for i := range count {
-		refused = append(refused, task.pod(i, 0).refusedBy(fmt.Sprintf("node-%d", i), "OutOfcpu", 5*time.Second).Pod)
+		refused = append(refused, task.pod(i, 0).refusedBy(fmt.Sprintf("node-%d", i), "OutOfcpu").Pod)
 	}
 	in := input(task, refused)
 	plan, err := Decide(in)

@@ -59,7 +59,8 @@ type GangArgs struct {
 	QueueMaxOvertakeSeconds int `json:"queueMaxOvertakeSeconds,omitempty"`
 	// Reservations is how many of the first waiting gangs have places reserved from the time on
 	// at which they are expected to start; others use these places until then if they end in
-	// time. With GPUQueues they replace what StarvationSeconds is for. 0 means none.
+	// time. It is a number for each class of nodes that jobs can use. With GPUQueues they replace what StarvationSeconds is
+	// for. 0 means none.
 	Reservations int `json:"reservations,omitempty"`
 	// HistoryPeriodSeconds is how often what was learned from the past is written: how long jobs ran, which were
 	// submitted, and how estimates turned out. It is read when a scheduler takes over. 0 means that it is not kept.

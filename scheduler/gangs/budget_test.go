@@ -35,6 +35,7 @@ func (f *fixture) inVain(uid types.UID, plan, postFilter time.Duration) {
 	attempt := f.Attempt(uid)
 	if attempt == nil {
 		f.t.Fatalf("there is nothing to plan for Pod %s", uid)
+		return
 	}
 	began := f.now()
 	f.step(plan)

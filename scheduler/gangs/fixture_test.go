@@ -132,6 +132,7 @@ func (f *fixture) seat(turn *corev1.Pod, count int) Actions {
 	attempt := f.Attempt(turn.UID)
 	if attempt == nil {
 		f.t.Fatalf("there is nothing to plan for Pod %s", turn.Name)
+		return Actions{}
 	}
 	number, actions := f.Seat(attempt.Group, attempt.Waiting[:count], placesFor(count), turn.UID, f.now())
 	if number == 0 {
@@ -182,6 +183,7 @@ func (f *fixture) fail(turn *corev1.Pod, pause time.Duration) {
 	attempt := f.Attempt(turn.UID)
 	if attempt == nil {
 		f.t.Fatalf("there is nothing to plan for Pod %s", turn.Name)
+		return
 	}
 	f.Fail(attempt.Group, f.now(), f.now().Add(pause))
 }

@@ -75,7 +75,7 @@ func (m *Mirror) Watch(shape *placement.Shape) (known bool) {
 
 // outdate has the nodes described anew, with the next Refresh, that have any of some labels or resources. It reports whether there are
 // any.
-func (m *Mirror) outdate(part snapshot.Tracked) (any bool) {
+func (m *Mirror) outdate(part snapshot.Tracked) (found bool) {
 	maps.DeleteFunc(part.Labels, func(key string, _ map[string]bool) bool {
 		return m.census.labels[key] == 0 && key != snapshot.NodeNameKey
 	})
@@ -85,13 +85,13 @@ func (m *Mirror) outdate(part snapshot.Tracked) (any bool) {
 	}
 	for _, n := range m.nodes {
 		if n.ours && n.object != nil && part.On(n.object) {
-			n.outdated, any = true, true
+			n.outdated, found = true, true
 		}
 	}
-	if any {
+	if found {
 		m.view.Edition++
 	}
-	return any
+	return found
 }
 
 // redescribe updates what the engine knows of a node's labels and resources.

@@ -102,16 +102,26 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	}
 	gang.asked = p.newAsked()
 	if scored && attempt.Group.Alone {
-		order, blocked := p.rank(attempt, gang)
-		switch {
-		case blocked != nil:
-			return p.waitForMoves(attempt, blocked, begin)
-		case len(order) > 0:
-			p.ranked(attempt, gang, begin, order)
-			return Decision{Order: order}
-		}
-		return p.fail(attempt, gang, begin)
+		return p.tryScored(attempt, gang, begin)
 	}
+	return p.tryPlan(attempt, gang, freed, begin)
+}
+
+// tryScored looks for nodes for a Pod that is alone, of which the profile's scores choose one.
+func (p *Planner) tryScored(attempt *gangs.Attempt, gang *roles, begin time.Time) Decision {
+	order, blocked := p.rank(attempt, gang)
+	switch {
+	case blocked != nil:
+		return p.waitForMoves(attempt, blocked, begin)
+	case len(order) > 0:
+		p.ranked(attempt, gang, begin, order)
+		return Decision{Order: order}
+	}
+	return p.fail(attempt, gang, begin)
+}
+
+// tryPlan looks for places for all Pods of an attempt. What it did not find is remembered until more is freed than at the beginning.
+func (p *Planner) tryPlan(attempt *gangs.Attempt, gang *roles, freed uint64, begin time.Time) Decision {
 	gang.check = p.checkerUnlessTrusted(gang)
 	seated, blocked := p.plan(attempt, gang)
 	p.metrics.plans.Observe(p.clock.Since(begin).Seconds())

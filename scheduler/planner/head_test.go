@@ -230,7 +230,7 @@ func TestWhoWaitsForAReservationIsWokenWhenItEnds(t *testing.T) {
 			f.addNode("node-1", "a", 8)
 			f.decide(large)
 		},
-		"it moves to a later time": func(f *fixture, large, runs *corev1.Pod) {
+		"it moves to a later time": func(f *fixture, _, runs *corev1.Pod) {
 			runs = runs.DeepCopy()
 			runs.Annotations[v1.AnnotationMaxRuntime] = "360000"
 			f.infos["node-0"].SetNode(f.infos["node-0"].Node())

@@ -19,13 +19,13 @@ import (
 
 func older(p *corev1.Pod) { p.CreationTimestamp.Time = beginning.AddDate(0, 0, -1) }
 
-// claimedOn returns what gangs that claim a node keep from a Pod that is not ours.
-func (f *fixture) claimedOn(node string, pod *corev1.Pod) mirror.Withheld {
+// claimedOnA returns what gangs that claim node a keep from a Pod that is not ours.
+func (f *fixture) claimedOnA(pod *corev1.Pod) mirror.Withheld {
 	room := f.KeptRoom(pod, f.nodes())
 	if room == nil {
 		return mirror.Withheld{}
 	}
-	return room.claimedOn(f.infos[node])
+	return room.claimedOn(f.infos["a"])
 }
 
 func ofADaemonSet(p *corev1.Pod) {
@@ -67,15 +67,15 @@ func TestPodsWithoutGPUsLeaveAGangWhatItClaims(t *testing.T) {
 				if !f.holdsRoom() {
 					t.Error("the claim holds no room")
 				}
-				if diff := cmp.Diff(test.before, f.claimedOn("a", test.other)); diff != "" {
+				if diff := cmp.Diff(test.before, f.claimedOnA(test.other)); diff != "" {
 					t.Errorf("while the user runs (-want +got):\n%s", diff)
 				}
 				f.goes(user)
-				if diff := cmp.Diff(test.after, f.claimedOn("a", test.other)); diff != "" {
+				if diff := cmp.Diff(test.after, f.claimedOnA(test.other)); diff != "" {
 					t.Errorf("when it has left (-want +got):\n%s", diff)
 				}
-				if decision := f.decide(big); decision.Node != "a" || !f.claimedOn("a", test.other).IsZero() {
-					t.Errorf("when the gang has its places: %+v, claimed are %+v", decision, f.claimedOn("a", test.other))
+				if decision := f.decide(big); decision.Node != "a" || !f.claimedOnA(test.other).IsZero() {
+					t.Errorf("when the gang has its places: %+v, claimed are %+v", decision, f.claimedOnA(test.other))
 				}
 			})
 		}

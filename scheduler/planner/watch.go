@@ -84,16 +84,11 @@ func (p *Planner) podUpdated(old, object any) {
 	if !ok {
 		return
 	}
-	if pod.Status.Phase == corev1.PodRunning && before.Status.Phase != corev1.PodRunning && p.Concerns(pod) {
-		p.nodeRefusals.Started(pod.Spec.NodeName, pod.Namespace)
-	}
-	if before.Spec.NodeName == "" {
-		p.checkBinder(pod)
-		if p.registry.Member(pod.UID) != nil {
-			p.faults.mend(pod.Spec.NodeName)
-		}
-	}
 	arrived := before.Spec.NodeName == ""
+	p.noteNodeWorks(before, pod)
+	if arrived {
+		p.checkBinder(pod)
+	}
 	if resourcesChanged(before, pod) || arrived && snapshot.HasGPUsOfClaim(pod) || arrived && p.awaitArrivals.CompareAndSwap(true, false) {
 		p.wake()
 	}
@@ -102,6 +97,16 @@ func (p *Planner) podUpdated(old, object any) {
 			before = nil // for plugins, Pods come into being with their nodes
 		}
 		p.otherPodChanged(before, pod)
+	}
+}
+
+// noteNodeWorks records that a node has taken a Pod, or has started one.
+func (p *Planner) noteNodeWorks(before, pod *corev1.Pod) {
+	if pod.Status.Phase == corev1.PodRunning && before.Status.Phase != corev1.PodRunning && p.Concerns(pod) {
+		p.nodeRefusals.Started(pod.Spec.NodeName, pod.Namespace)
+	}
+	if before.Spec.NodeName == "" && p.registry.Member(pod.UID) != nil {
+		p.faults.mend(pod.Spec.NodeName)
 	}
 }
 

@@ -67,11 +67,11 @@ func (c *cluster) change() {
 	name := strconv.Itoa(c.random.IntN(8))
 	switch c.random.IntN(8) {
 	case 0:
-		c.told.SliceChanged(c.slices[name], nil, c.now)
+		c.SliceChanged(c.slices[name], nil, c.now)
 		delete(c.slices, name)
 	case 1, 2:
 		next := c.slice(name)
-		c.told.SliceChanged(c.slices[name], next, c.now)
+		c.SliceChanged(c.slices[name], next, c.now)
 		c.slices[name] = next
 	case 3:
 		claim := c.claim(name)

@@ -402,7 +402,7 @@ func TestAFloodOfForgedTokensDoesNotKeepViewersFromThePage(t *testing.T) {
 	s := serve(t, shared.Kubeconfig(), "--in-cluster", "--listen=127.0.0.1:0")
 	address := "https://" + waitForOutput(t, s.log, `127\.0\.0\.1:\d+`) + "/api/history?hours=1"
 	_, viewer := userKubeconfig(t, "gputasks-cluster-view")
-	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the page has made its certificate itself
+	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	client := &http.Client{Transport: insecure, Timeout: limit}
 	request := func(token string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)

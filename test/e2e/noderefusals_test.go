@@ -58,10 +58,10 @@ func (s *suite) refusePods(ctx context.Context, node string) error {
 			return err
 		}
 	}
-	if len(pods.Items) > 0 {
-		s.setReady(node, corev1.ConditionTrue, 0)
+	if len(pods.Items) == 0 {
+		return nil
 	}
-	return nil
+	return s.patchReady(ctx, node, corev1.ConditionTrue, 0)
 }
 
 func TestANodeThatRefusesPodsKeepsNobodyFromOthers(t *testing.T) {

@@ -88,13 +88,18 @@ func readiness(status corev1.ConditionStatus, since time.Duration) []corev1.Node
 // setReady changes the condition Ready of a node.
 func (s *suite) setReady(node string, status corev1.ConditionStatus, since time.Duration) {
 	s.Helper()
+	if err := s.patchReady(s.Context(), node, status, since); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *suite) patchReady(ctx context.Context, node string, status corev1.ConditionStatus, since time.Duration) error {
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": readiness(status, since)}})
 	if err != nil {
-		s.Fatal(err)
+		return err
 	}
-	if _, err := s.cluster.kube.CoreV1().Nodes().PatchStatus(s.Context(), node, patch); err != nil {
-		s.Fatal(err)
-	}
+	_, err = s.cluster.kube.CoreV1().Nodes().PatchStatus(ctx, node, patch)
+	return err
 }
 
 // evict evicts a Pod through the Eviction API.

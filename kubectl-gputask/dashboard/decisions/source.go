@@ -40,21 +40,17 @@ type Source struct {
 	url   *url.URL
 	// insecure is true if the certificate of gpu-scheduler is not to be verified.
 	insecure bool
-	clock    clock.PassiveClock
+	clock    clock.WithDelayedExecution
 
 	mu sync.Mutex
 	// known are the journals that were read last, by the viewer's token and name: each sees only what was read with their credentials.
-	known map[string]reading
-}
-
-type reading struct {
-	journal *journal.Journal
-	at      time.Time
+	// They are dropped when they are no longer fresh.
+	known map[string]*journal.Journal
 }
 
 // New returns the source at a place, https://… or the name of a file.
-func New(place string, insecure bool, clock clock.PassiveClock) (*Source, error) {
-	s := &Source{place: place, insecure: insecure, clock: clock, known: map[string]reading{}}
+func New(place string, insecure bool, clock clock.WithDelayedExecution) (*Source, error) {
+	s := &Source{place: place, insecure: insecure, clock: clock, known: map[string]*journal.Journal{}}
 	if !strings.Contains(place, "://") {
 		if _, err := os.Stat(place); err != nil {
 			return nil, err
@@ -109,14 +105,8 @@ func (s *Source) read(ctx context.Context, viewer *access.Viewer) (*journal.Jour
 	key := viewer.Name + "\x00" + viewer.Clients.Config.BearerToken
 	s.mu.Lock()
 	defer s.mu.Unlock() // a journal is large: one is read at a time
-	now := s.clock.Now()
-	for other, one := range s.known {
-		if now.Sub(one.at) >= freshFor {
-			delete(s.known, other)
-		}
-	}
-	if one, found := s.known[key]; found {
-		return one.journal, nil
+	if known, found := s.known[key]; found {
+		return known, nil
 	}
 	from, err := s.open(ctx, viewer)
 	if err != nil {
@@ -127,7 +117,12 @@ func (s *Source) read(ctx context.Context, viewer *access.Viewer) (*journal.Jour
 	if err != nil {
 		return nil, fmt.Errorf("the scheduler's journal can't be read: %w", err)
 	}
-	s.known[key] = reading{journal: read, at: s.clock.Now()}
+	s.known[key] = read
+	s.clock.AfterFunc(freshFor, func() { // it is large, and perhaps nobody asks again
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.known, key)
+	})
 	return read, nil
 }
 

@@ -5,7 +5,6 @@ package load
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -30,17 +29,19 @@ func TestASeedAlwaysGivesTheSameSteps(t *testing.T) {
 
 func TestStepsAreInOrderAndOfTasksThatExist(t *testing.T) {
 	t.Parallel()
-	created, suspended, ended, verbs, kinds := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]int{}, map[string]int{}
+	created, suspended, verbs, kinds := map[string]bool{}, map[string]bool{}, map[string]int{}, map[string]int{}
 	last := time.Duration(0)
-	for _, step := range Steps(someOptions(7)) {
+	options := someOptions(7)
+	options.Hostile = ""
+	for _, step := range Steps(options) {
 		name := step.Namespace + "/" + step.Name
 		verbs[step.Verb]++
 		switch {
 		case step.At < last:
 			t.Errorf("%s comes after %v", &step, last)
-		case (step.Verb == VerbCreate || step.Verb == VerbAttack) && created[name]:
+		case step.Verb == VerbCreate && created[name]:
 			t.Errorf("%s is created twice", name)
-		case step.Verb != VerbCreate && step.Verb != VerbAttack && !created[name]:
+		case step.Verb != VerbCreate && !created[name]:
 			t.Errorf("%s: there is no such task", &step)
 		}
 		last = step.At
@@ -48,11 +49,6 @@ func TestStepsAreInOrderAndOfTasksThatExist(t *testing.T) {
 		case VerbCreate:
 			created[name] = true
 			kinds[step.Task.Labels[labelKind]]++
-		case VerbAttack:
-			created[name] = true
-			kinds[attackOf(t, &step)]++
-		case VerbEndAttack:
-			ended[name] = true
 		case VerbSuspend:
 			suspended[name] = true
 		case VerbResume:
@@ -62,15 +58,7 @@ func TestStepsAreInOrderAndOfTasksThatExist(t *testing.T) {
 	if len(suspended) > 0 {
 		t.Errorf("suspended for ever: %v", suspended)
 	}
-	if len(ended) != verbs[VerbAttack] {
-		t.Errorf("%d of %d attacks are ended", len(ended), verbs[VerbAttack])
-	}
-	for _, one := range attacks() {
-		if kinds[one.name] == 0 {
-			t.Errorf("no attack of ten minutes %s", one.name)
-		}
-	}
-	for _, verb := range []string{VerbCreate, VerbDelete, VerbSuspend, VerbResume, VerbScale, VerbAttack} {
+	for _, verb := range []string{VerbCreate, VerbDelete, VerbSuspend, VerbResume, VerbScale} {
 		if verbs[verb] == 0 {
 			t.Errorf("no step of ten minutes is %s", verb)
 		}
@@ -80,15 +68,6 @@ func TestStepsAreInOrderAndOfTasksThatExist(t *testing.T) {
 			t.Errorf("no task of ten minutes is %s", kind)
 		}
 	}
-}
-
-// attackOf returns the name of an attack, which is by a task or by a Pod of the hostile tenant.
-func attackOf(t *testing.T, step *Step) string {
-	t.Helper()
-	if step.Namespace != "mallory" || (step.Task == nil) == (step.Pod == nil) {
-		t.Errorf("%s is by task %v and Pod %v", step, step.Task, step.Pod)
-	}
-	return step.Name[:strings.LastIndex(step.Name, "-")]
 }
 
 func TestWhatCanNeverStartIsMarked(t *testing.T) {

@@ -260,6 +260,13 @@ func (r *Registry) claimsChanged(m *Member, pod *corev1.Pod) bool {
 	return known && m.claimed != claimed
 }
 
+// ClaimsUnsettled reports whether a member may ask for other GPUs with resource claims than when it became a member: that is
+// being found out, or the member is about to be observed again. No place may be planned for it then.
+func (r *Registry) ClaimsUnsettled(m *Member) bool {
+	claimed, known := r.claimedBy(m.Pod())
+	return !known || m.claimed != claimed
+}
+
 // claimedBy returns how many GPUs a Pod asks for with resource claims: 0 if it has a node, and its
 // claims are allocated. Known is false while that is being found out.
 func (r *Registry) claimedBy(pod *corev1.Pod) (claimed int, known bool) {

@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	claimsMissing = "waits until the resource claims of its Pods exist"
-	claimsStale   = "waits until GPUs are released that resource claims of its Pods still hold, as they could not be placed there"
+	claimsMissing   = "waits until the resource claims of its Pods exist"
+	claimsUnsettled = "waits until it is known what its resource claims ask for"
+	claimsStale     = "waits until GPUs are released that resource claims of its Pods still hold, as they could not be placed there"
 	// releaseLimit bounds how long stale claims are being released.
 	releaseLimit = 30 * time.Second
 )
@@ -37,10 +38,11 @@ func (p *Planner) unpreparedClaims(attempt *gangs.Attempt) string {
 		return ""
 	}
 	var stale []*resourcev1.ResourceClaim
-	missing := false
+	missing, unsettled := false, false
 	for _, m := range attempt.Waiting {
 		stale = append(stale, p.counter.Stale(m.Pod())...)
 		missing = missing || p.counter.Missing(m.Pod())
+		unsettled = unsettled || p.registry.ClaimsUnsettled(m)
 	}
 	switch {
 	case len(stale) > 0:
@@ -48,6 +50,8 @@ func (p *Planner) unpreparedClaims(attempt *gangs.Attempt) string {
 		return claimsStale
 	case missing:
 		return claimsMissing
+	case unsettled:
+		return claimsUnsettled
 	}
 	return ""
 }
@@ -58,6 +62,12 @@ func (p *Planner) waitForClaims(attempt *gangs.Attempt, waits string) Decision {
 	p.metrics.failed.WithLabelValues("Claims").Inc()
 	p.registry.Fail(attempt.Group, now, now.Add(shortestPause))
 	p.decided(attempt, nil, now, journal.Waits, waits, nil)
+	for _, m := range attempt.Waiting {
+		if p.registry.ClaimsUnsettled(m) {
+			p.followClaims(m.Pod())
+			p.do(p.registry.Observe(m.Pod()))
+		}
+	}
 	return Decision{Waits: waits}
 }
 

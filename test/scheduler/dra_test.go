@@ -163,7 +163,7 @@ func (s *draSuite) checkClaims() (checked int) {
 			planned = nil
 		}
 		if diff := cmp.Diff(planned, allocated[pod.Name]); err != nil || diff != "" {
-			s.Errorf("Pod %s: the plan and what its claims have (-plan +claims), error %v:\n%s", pod.Name, err, diff)
+			s.Errorf("Pod %s on node %s: the plan and what its claims have (-plan +claims), error %v:\n%s", pod.Name, pod.Spec.NodeName, err, diff)
 		}
 		delete(allocated, pod.Name)
 	}

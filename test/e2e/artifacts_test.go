@@ -14,13 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // TestArtifactsApply applies what the README tells users to apply, twice, with
-// client-side kubectl apply.
+// client-side kubectl apply. The cluster is its own: which schedulers may place Pods is then as shipped.
 func TestArtifactsApply(t *testing.T) {
 	t.Parallel()
-	s := newSuite(t)
+	s := newSuiteOfItsOwn(t, "--controller="+programs.Binary("gpu-controller"))
 	for range 2 {
 		if output, err := s.cluster.kubectl(t.Context(), "apply", "-k", "artifacts"); err != nil {
 			t.Fatalf("%v\n%s", err, output)

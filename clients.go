@@ -39,7 +39,9 @@ func newClients(unfenced *rest.Config, guard *leadership.Guard) (clients, error)
 	if err != nil {
 		return clients{}, err
 	}
-	lease, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(unfenced), "leader-election"))
+	election := rest.AddUserAgent(rest.CopyConfig(unfenced), "leader-election")
+	election.ContentType = runtime.ContentTypeProtobuf
+	lease, err := kubernetes.NewForConfig(election)
 	if err != nil {
 		return clients{}, err
 	}

@@ -6,9 +6,6 @@ package command
 import (
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -41,13 +38,9 @@ func (d *page) certificate() (*encryption, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
 	}
-	fingerprint, err := fingerprintOf(certificate)
-	if err != nil {
-		return nil, err
-	}
 	return &encryption{
 		config:      &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}},
-		description: "with a certificate made now, whose SHA-256 fingerprint is " + fingerprint,
+		description: "with a certificate made now, whose SHA-256 fingerprint is " + fingerprint(&pair),
 	}, nil
 }
 
@@ -67,16 +60,8 @@ func (d *page) certificateOfFiles() (*encryption, error) {
 	return &encryption{config: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: get}, description: "with the certificate in " + d.certFile}, nil
 }
 
-// fingerprintOf returns the fingerprint of the first certificate in a PEM text, as browsers show it: 32 bytes in hexadecimal, separated by colons.
-func fingerprintOf(certificate []byte) (string, error) {
-	block, _ := pem.Decode(certificate)
-	if block == nil {
-		return "", errors.New("the certificate that was made is not in PEM")
-	}
-	parsed, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return "", fmt.Errorf("the certificate that was made can't be read: %w", err)
-	}
-	sum := sha256.Sum256(parsed.Raw)
-	return strings.ReplaceAll(fmt.Sprintf("% X", sum), " ", ":"), nil
+// fingerprint returns that of the certificate as browsers show it: 32 bytes in hexadecimal, separated by colons.
+func fingerprint(pair *tls.Certificate) string {
+	sum := sha256.Sum256(pair.Certificate[0])
+	return strings.ReplaceAll(fmt.Sprintf("% X", sum), " ", ":")
 }

@@ -4,9 +4,7 @@
 package command
 
 import (
-	"crypto/sha256"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -36,8 +34,7 @@ func handshake(t *testing.T, config *tls.Config) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	sum := sha256.Sum256(conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw)
-	return strings.ReplaceAll(fmt.Sprintf("% X", sum), " ", ":")
+	return fingerprint(&tls.Certificate{Certificate: [][]byte{conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw}})
 }
 
 func TestThePageInTheClusterMakesACertificateIfItIsGivenNone(t *testing.T) {
@@ -46,8 +43,8 @@ func TestThePageInTheClusterMakesACertificateIfItIsGivenNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fingerprint := handshake(t, served.config); !strings.Contains(served.description, fingerprint) {
-		t.Errorf("the log says %q, but the certificate is %s", served.description, fingerprint)
+	if shown := handshake(t, served.config); !strings.Contains(served.description, shown) {
+		t.Errorf("the log says %q, but the certificate is %s", served.description, shown)
 	}
 	if plain, err := (&page{plainHTTP: true}).certificate(); err != nil || plain.config != nil {
 		t.Errorf("--plain-http: %+v, %v", plain, err)

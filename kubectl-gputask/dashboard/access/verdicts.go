@@ -27,7 +27,7 @@ const (
 type verdicts struct {
 	// admitted and refused are apart, so that a flood of forged tokens displaces nobody's admission.
 	admitted, refused *cache.LRUExpireCache
-	// lately are the tokens that were admitted lately.
+	// lately are the tokens that were admitted lately. Viewers have their token, and are not kept for so long.
 	lately  *cache.LRUExpireCache
 	reviews singleflight.Group
 }

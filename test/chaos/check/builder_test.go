@@ -132,6 +132,26 @@ func (b *builder) mustFindNothing(t *testing.T) {
 	}
 }
 
+// cases are histories, by what happens in them, and what must be found in each: "" for nothing.
+type cases map[string]struct {
+	history *builder
+	want    string
+}
+
+func (c cases) check(t *testing.T, invariant string) {
+	t.Helper()
+	for name, test := range c {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.want == "" {
+				test.history.mustFindNothing(t)
+				return
+			}
+			test.history.mustFind(t, invariant, test.want)
+		})
+	}
+}
+
 func describeAll(violations []Violation) string {
 	if len(violations) == 0 {
 		return "nothing"

@@ -18,10 +18,7 @@ import (
 func TestGPUs(t *testing.T) {
 	t.Parallel()
 	nodes := func() *builder { return new(builder).node(newNode("n", "A", "B")).node(newNode("m", "C")) }
-	tests := map[string]struct {
-		history *builder
-		want    string // "" for none
-	}{
+	tests := cases{
 		"each Pod has its own":                    {nodes().pod(newPod("a", nil, "A"), newPod("b", nil, "B")), ""},
 		"two Pods have one":                       {nodes().pod(newPod("a", nil, "A"), newPod("b", nil, "A")), "200 % of the GPU are allocated, to Pods [ns/a (100 %) ns/b (100 %)]"},
 		"one follows the other":                   {nodes().pod(newPod("a", nil, "A"), with(newPod("a", nil, "A"), hasSucceeded), newPod("b", nil, "A")), ""},
@@ -35,16 +32,7 @@ func TestGPUs(t *testing.T) {
 		"none":                                    {nodes().pod(with(newPod("a", nil, "A"), func(pod *corev1.Pod) { pod.Annotations = nil })), "is bound to n without GPUs"},
 		"they change while the Pod runs":          {nodes().pod(newPod("a", nil, "A"), newPod("a", nil, "B")), "the GPUs of the Pod have changed"},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if test.want == "" {
-				test.history.mustFindNothing(t)
-				return
-			}
-			test.history.mustFind(t, InvariantCards, test.want)
-		})
-	}
+	tests.check(t, InvariantCards)
 }
 
 func TestQueues(t *testing.T) {
@@ -59,10 +47,7 @@ func TestQueues(t *testing.T) {
 	elsewhere := with(newPod("b", nil, "B"), func(pod *corev1.Pod) { pod.Namespace = "other" })
 	long := 91 * time.Second
 	const wrong = "says that it holds 2.00 GPUs, and the Pods of its namespace held at most 1.00 in the last 1m30s"
-	tests := map[string]struct {
-		history *builder
-		want    string
-	}{
+	tests := cases{
 		"it pays for its own Pods":                 {new(builder).pod(newPod("a", nil, "A")).queue(queue("1")).wait(long).pod(elsewhere), ""},
 		"it pays for the Pod of another team":      {new(builder).pod(newPod("a", nil, "A"), elsewhere).queue(queue("2")), wrong},
 		"its status is behind for a moment":        {new(builder).pod(newPod("a", nil, "A"), newPod("c", nil, "C")).queue(queue("2")).pod(with(newPod("c", nil, "C"), hasSucceeded)).wait(30 * time.Second).pod(elsewhere), ""},
@@ -70,16 +55,7 @@ func TestQueues(t *testing.T) {
 		"faults have the status wait":              {new(builder).pod(newPod("a", nil, "A"), newPod("c", nil, "C")).queue(queue("2")).add(history.Entry{Fault: &history.Fault{Number: 1, Kind: FaultPause}}).podGone(newPod("c", nil, "C")).wait(long).pod(elsewhere), ""},
 		"a queue that was deleted pays for nobody": {new(builder).pod(newPod("a", nil, "A")).queue(queue("1")).queueGone(queue("1")).podGone(newPod("a", nil, "A")).wait(long).pod(elsewhere), ""},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if test.want == "" {
-				test.history.mustFindNothing(t)
-				return
-			}
-			test.history.mustFind(t, InvariantQueues, test.want)
-		})
-	}
+	tests.check(t, InvariantQueues)
 }
 
 func TestGangs(t *testing.T) {
@@ -87,10 +63,7 @@ func TestGangs(t *testing.T) {
 	task := newTask("g")
 	a, b, c := member(task, 0, 3), member(task, 1, 3), member(task, 2, 3)
 	long, veryLong := 20*time.Second, 70*time.Second
-	tests := map[string]struct {
-		history *builder
-		want    string
-	}{
+	tests := cases{
 		"a gang that starts as a whole":                  {new(builder).task(task).pod(a, b, c).wait(long).pod(a), ""},
 		"a gang that starts partly, and stays so":        {new(builder).task(task).pod(a, b).wait(long).pod(b), "at most 2 of the 3 Pods that must start together had nodes for 21s of calm"},
 		"a gang that starts partly for a moment":         {new(builder).task(task).pod(a, b).wait(5 * time.Second).pod(c).wait(long).pod(c), ""},
@@ -104,16 +77,7 @@ func TestGangs(t *testing.T) {
 			pod.UID, pod.Labels[v1.LabelAttempt] = "again", "1"
 		})).wait(veryLong).pod(a), "2 of the 3 Pods"},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if test.want == "" {
-				test.history.mustFindNothing(t)
-				return
-			}
-			test.history.mustFind(t, InvariantGangs, test.want)
-		})
-	}
+	tests.check(t, InvariantGangs)
 }
 
 func TestWhatCanNeverStartHoldsNothing(t *testing.T) {
@@ -134,10 +98,7 @@ func TestAttempts(t *testing.T) {
 	deleted := func(user string, end func(*corev1.Pod)) *builder {
 		return start().pod(with(pod, end)).podGone(with(pod, end)).request(user, "delete", "pods", "ns", "t")
 	}
-	tests := map[string]struct {
-		history *builder
-		want    string
-	}{
+	tests := cases{
 		"a Pod that has succeeded is created again":                  {deleted(UserController, hasSucceeded).pod(again), "created again in attempt 0, in which it has Succeeded"},
 		"a Pod that has failed is created in the same attempt":       {deleted(UserController, hasFailed).pod(again), "created again in attempt 0, in which it has Failed"},
 		"a Pod that has failed is created in the next attempt":       {deleted(UserController, hasFailed).pod(next), ""},
@@ -148,16 +109,7 @@ func TestAttempts(t *testing.T) {
 		"its user has suspended it meanwhile":                        {deleted(UserController, hasFailed).intent("suspend").pod(again), ""},
 		"its user had suspended it long before":                      {start().intent("suspend").wait(2*intentGrace).pod(with(pod, hasFailed)).request(UserController, "delete", "pods", "ns", "t").podGone(with(pod, hasFailed)).pod(again), "created again"},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if test.want == "" {
-				test.history.mustFindNothing(t)
-				return
-			}
-			test.history.mustFind(t, InvariantAttempts, test.want)
-		})
-	}
+	tests.check(t, InvariantAttempts)
 }
 
 func TestFailures(t *testing.T) {
@@ -169,10 +121,7 @@ func TestFailures(t *testing.T) {
 	one, other := member(task, 0, 2), member(task, 1, 2)
 	byItself := taskWith(restarted(2, v1.PhaseRunning), func(task *v1.GPUTask) { task.Spec.FailurePolicy = v1.RestartPod })
 	end := []history.Mark{history.LoadEnds, history.Converged}
-	tests := map[string]struct {
-		history *builder
-		want    string
-	}{
+	tests := cases{
 		"a failure is counted once":                     {new(builder).task(task).pod(one, with(one, hasFailed)).task(restarted(1, v1.PhaseRunning)), ""},
 		"a failure is counted twice":                    {new(builder).task(task).pod(one, with(one, hasFailed)).task(restarted(2, v1.PhaseRunning)), "status.restarts is 2, and there were 1 failures"},
 		"a failure is counted that has not happened":    {new(builder).task(task).pod(one).task(restarted(1, v1.PhaseRunning)), "status.restarts is 1, and there were 0 failures"},
@@ -185,16 +134,7 @@ func TestFailures(t *testing.T) {
 		"the failure that ends a task restarts nothing": {new(builder).task(task).pod(one, with(one, hasFailed)).task(restarted(0, v1.PhaseFailed)).mark(end...), ""},
 		"what was before the history is unknown":        {new(builder).task(restarted(3, v1.PhaseRunning)).task(restarted(3, v1.PhaseRunning)), ""},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if test.want == "" {
-				test.history.mustFindNothing(t)
-				return
-			}
-			test.history.mustFind(t, InvariantFailures, test.want)
-		})
-	}
+	tests.check(t, InvariantFailures)
 }
 
 func TestPodsOfOthers(t *testing.T) {
@@ -204,10 +144,7 @@ func TestPodsOfOthers(t *testing.T) {
 	annotated := with(pod, func(pod *corev1.Pod) { pod.Annotations["x"] = "y" })
 	bound := with(pod, func(pod *corev1.Pod) { pod.Annotations[v1.AnnotationSchedulerInstance] = "s" })
 	adopted := with(pod, func(pod *corev1.Pod) { pod.OwnerReferences = newPod("x", newTask("t")).OwnerReferences })
-	tests := map[string]struct {
-		history *builder
-		want    string
-	}{
+	tests := cases{
 		"the scheduler binds it":              {new(builder).pod(with(pod, unbound), bound).request(UserScheduler, "create", "pods/binding", "ns", "other"), ""},
 		"its kubelet writes its status":       {new(builder).pod(pod, with(pod, hasSucceeded)).request("kwok", "patch", "pods/status", "ns", "other"), ""},
 		"it gets a label":                     {new(builder).pod(pod, relabelled), "its labels have changed"},
@@ -218,16 +155,7 @@ func TestPodsOfOthers(t *testing.T) {
 		"the scheduler evicts it":             {new(builder).pod(pod).request(UserScheduler, "create", "pods/eviction", "ns", "other"), "has sent: create pods/eviction"},
 		"a Pod of a task is not of others":    {new(builder).pod(newPod("mine", nil)).request(UserController, "delete", "pods", "ns", "mine"), ""},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if test.want == "" {
-				test.history.mustFindNothing(t)
-				return
-			}
-			test.history.mustFind(t, InvariantOthers, test.want)
-		})
-	}
+	tests.check(t, InvariantOthers)
 }
 
 func TestWhatRunsIsNotStopped(t *testing.T) {
@@ -241,10 +169,7 @@ func TestWhatRunsIsNotStopped(t *testing.T) {
 	starting := newNode("n")
 	starting.Status.Conditions[0].Status = corev1.ConditionFalse
 	start := func() *builder { return new(builder).node(starting).node(newNode("n")).task(task).pod(pod) }
-	tests := map[string]struct {
-		history *builder
-		want    string
-	}{
+	tests := cases{
 		"its node is not ready any more":          {start().node(starting).podGone(pod), "ran on node n and was deleted"},
 		"for no reason":                           {start().pod(with(pod, deleting)), "ran on node n and was deleted"},
 		"after a kill of the controller":          {start().fault(FaultKill, "gpu-controller").podGone(pod), "ran on node n and was deleted"},
@@ -261,16 +186,7 @@ func TestWhatRunsIsNotStopped(t *testing.T) {
 		"somebody deletes all tasks":              {start().fault(FaultCRD, "gputasks.falldio.com").podGone(pod), ""},
 		"somebody has deleted all tasks long ago": {start().fault(FaultCRD, "gputasks.falldio.com").wait(crdDeletionGrace).podGone(pod), "was deleted"},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if test.want == "" {
-				test.history.mustFindNothing(t)
-				return
-			}
-			test.history.mustFind(t, InvariantRunning, test.want)
-		})
-	}
+	tests.check(t, InvariantRunning)
 }
 
 func TestMoves(t *testing.T) {
@@ -340,26 +256,14 @@ func TestPodDisruptionBudgets(t *testing.T) {
 	pod.Labels[LabelGuarded] = "true"
 	unstarted := with(pod, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending })
 	leaving := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", DeletionTimestamp: &metav1.Time{Time: begin}}}
-	tests := map[string]struct {
-		history *builder
-		want    string
-	}{
+	tests := cases{
 		"a Pod that must stay is preempted":                 {new(builder).task(task).pod(pod, with(pod, preempted)), "is stopped (PreemptionByScheduler)"},
 		"a Pod that must stay is evicted":                   {new(builder).task(task).pod(pod, with(pod, evicted)), "is stopped (EvictionByEvictionAPI)"},
 		"a Pod that must stay has not started":              {new(builder).task(task).pod(unstarted, with(unstarted, preempted)), ""},
 		"a Pod that may leave is preempted":                 {new(builder).task(task).pod(newPod("t", task), with(newPod("t", task), preempted)), ""},
 		"the Pod of a namespace that is deleted is evicted": {new(builder).task(task).namespace(leaving).pod(pod, with(pod, preempted)), ""},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if test.want == "" {
-				test.history.mustFindNothing(t)
-				return
-			}
-			test.history.mustFind(t, InvariantGuarded, test.want)
-		})
-	}
+	tests.check(t, InvariantGuarded)
 }
 
 func TestTheBudgetOfMoves(t *testing.T) {
@@ -446,10 +350,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	executing := &v1.MovePlan{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-of-p"}, Status: v1.MovePlanStatus{Phase: v1.PlanExecuting}}
 	end := []history.Mark{history.LoadEnds, history.Converged, history.End}
 	late := Default().Converge + time.Second
-	tests := map[string]struct {
-		history *builder
-		want    string
-	}{
+	tests := cases{
 		"a reservation":                    {new(builder).node(reserved).mark(end...), "places are still reserved on the node"},
 		"a reservation before the end":     {new(builder).node(reserved).node(newNode("n")).mark(end...), ""},
 		"the taint of a healthy node":      {new(builder).node(tainted).mark(end...), "and its GPUs are healthy"},
@@ -458,16 +359,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		"a plan that never ends":           {new(builder).plan(executing).mark(history.LoadEnds).wait(late).mark(history.End), "the plan is still Executing"},
 		"a Pod of a deleted task":          {new(builder).task(task).pod(pod).intent("delete").taskGone(task).mark(end...), "its task is gone"},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if test.want == "" {
-				test.history.mustFindNothing(t)
-				return
-			}
-			test.history.mustFind(t, InvariantLeftovers, test.want)
-		})
-	}
+	tests.check(t, InvariantLeftovers)
 }
 
 func TestConvergence(t *testing.T) {
@@ -488,10 +380,7 @@ func TestConvergence(t *testing.T) {
 			task.Status.Phase, task.Status.Message, task.Spec.Suspend = phase, "so it is", new(phase == v1.PhaseSuspended)
 		})
 	}
-	tests := map[string]struct {
-		history *builder
-		want    string
-	}{
+	tests := cases{
 		"a task never ends":                    {new(builder).task(pending).mark(history.LoadEnds).wait(late).mark(history.End), "the task is Pending: waiting for a node: needs more"},
 		"the campaign was stopped before":      {new(builder).task(pending).mark(history.LoadEnds, history.End), ""},
 		"a task that can't start need not end": {new(builder).task(marked(LabelInfeasible)).mark(history.LoadEnds).wait(late).mark(history.End), ""},
@@ -500,16 +389,7 @@ func TestConvergence(t *testing.T) {
 		"a task whose dependency waits":        {new(builder).task(other(v1.PhaseSuspended)).task(waiting).mark(history.LoadEnds).wait(late).mark(history.End), ""},
 		"a task of the flood need not end":     {new(builder).task(marked(LabelFuzzed)).mark(history.LoadEnds).wait(late).mark(history.End), ""},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if test.want == "" {
-				test.history.mustFindNothing(t)
-				return
-			}
-			test.history.mustFind(t, InvariantConvergence, test.want)
-		})
-	}
+	tests.check(t, InvariantConvergence)
 }
 
 func TestTasksThatDisappear(t *testing.T) {

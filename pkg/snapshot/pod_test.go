@@ -209,7 +209,7 @@ func TestWhatTheEngineKnowsByItselfIsNoSelector(t *testing.T) {
 				t.Fatal(err)
 			}
 			selector, _ := got.Selector.(*Selector)
-			if diff := cmp.Diff(test.keys, selector.LabelKeys()); diff != "" {
+			if diff := cmp.Diff(test.keys, selector.keys); diff != "" {
 				t.Errorf("labels that it looks at (-want +got):\n%s", diff)
 			}
 			got.Selector, got.Preference = nil, nil

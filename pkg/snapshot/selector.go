@@ -126,10 +126,6 @@ func (s *Selector) String() string {
 // GPUResource returns the name under which GPUs are asked for; empty without GPUs.
 func (s *Selector) GPUResource() string { return string(s.resource) }
 
-// LabelKeys returns the node labels that it refers to, sorted; metadata.name stands for the
-// node's name.
-func (s *Selector) LabelKeys() []string { return s.keys }
-
 // Admits implements placement.Selector.
 func (s *Selector) Admits(text string) placement.Reason {
 	t, err := parseTraits(text)

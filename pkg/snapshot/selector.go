@@ -23,7 +23,8 @@ import (
 // Selector is a Pod's node selector, required node affinity and tolerations, except what a
 // placement.Shape has fields for, and the name under which it asks for GPUs.
 type Selector struct {
-	key      string
+	key string
+	// keys are the node labels that it refers to, sorted; metadata.name stands for the node's name.
 	keys     []string
 	uses     []labelUse
 	affinity nodeaffinity.RequiredNodeAffinity

@@ -33,8 +33,8 @@ const (
 
 // lead waits until this process is the leader and then works until ctx ends or the lease is
 // lost. It returns after the last worker has stopped. Only then is the lease released; a lost lease
-// is not released but left to expire. The guard, through which all writes go, ends them before that,
-// so that two controllers never write at the same time.
+// is not released but left to expire. The guard, through which all writes go, gives them up before that,
+// so that two controllers never send writes at the same time.
 func lead(ctx context.Context, client kubernetes.Interface, guard *leadership.Guard, settings componentbaseconfig.LeaderElectionConfiguration, health *leaderelection.HealthzAdaptor, work func(context.Context)) error {
 	name, err := identity.New()
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
@@ -37,6 +39,8 @@ type leading struct {
 	// away makes every renewal of the lease fail. renewed is the time before the last one that did not, in nanoseconds.
 	away    atomic.Bool
 	renewed atomic.Int64
+	// taken makes those renewals fail that don't know of another leader; refused is true once one has.
+	taken, refused atomic.Bool
 }
 
 func startLeading(t *testing.T) *leading {
@@ -46,9 +50,14 @@ func startLeading(t *testing.T) *leading {
 		t: t, client: kubefake.NewClientset(), guard: leadership.NewGuard(clock.RealClock{}), stop: stop,
 		working: make(chan struct{}), toldToStop: make(chan struct{}), mayEnd: make(chan struct{}), result: make(chan error, 1),
 	}
-	l.client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+	l.client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if l.away.Load() {
 			return true, nil, errors.New("the API server is away")
+		}
+		lease := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
+		if l.taken.Load() && *lease.Spec.LeaseTransitions == 0 {
+			l.refused.Store(true)
+			return true, nil, apierrors.NewConflict(coordinationv1.Resource("leases"), lease.Name, errors.New("modified"))
 		}
 		l.renewed.Store(time.Now().UnixNano())
 		return false, nil, nil
@@ -129,6 +138,34 @@ func TestALostLeaseStopsTheWorkAndIsLeftToExpire(t *testing.T) {
 	}
 	if !l.isHeld() {
 		t.Error("the lost lease was given back")
+	}
+}
+
+// A process that was frozen may find that another one has led, and has given the lease back: it gets the lease again within a renewal.
+func TestWhoGetsTheLeaseAgainAfterAnotherLeaderStops(t *testing.T) {
+	t.Parallel()
+	l := startLeading(t)
+	l.taken.Store(true)
+	for deadline := time.Now().Add(20 * time.Second); !l.refused.Load(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no renewal was refused")
+		}
+	}
+	settings, now := newOptions().leaderElection, metav1.NowMicro()
+	if err := l.client.Tracker().Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: settings.ResourceNamespace, Name: settings.ResourceName},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new(""), LeaseDurationSeconds: new(int32(1)), LeaseTransitions: new(int32(1)), AcquireTime: &now, RenewTime: &now,
+		},
+	}, settings.ResourceNamespace); err != nil {
+		t.Fatal(err)
+	}
+	l.waitFor(l.toldToStop, "the work is told to stop")
+	if l.guard.Leads() {
+		t.Error("it leads although it does not know what the other process has done")
+	}
+	if err := l.end(); err == nil {
+		t.Error("got no error although another process has led")
 	}
 }
 

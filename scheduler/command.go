@@ -119,7 +119,7 @@ func keepHistory(ctx context.Context, config *schedulerconfig.CompletedConfig, g
 	if learner == nil || learner.HistoryPeriod() == 0 {
 		return nil
 	}
-	namespace, name := leadership.NameOf(&config.ComponentConfig.LeaderElection)
+	namespace, name := leaseName(&config.ComponentConfig.LeaderElection)
 	place := history.Place{Namespace: namespace, Name: name + "-history", Period: learner.HistoryPeriod()}
 	keeper := history.NewKeeper(config.Client, clock.RealClock{}, guard, place, learner.History())
 	go keeper.Run(ctx)
@@ -143,7 +143,7 @@ func watchLease(ctx context.Context, config *schedulerconfig.CompletedConfig, gu
 		election.Lock = guard.Watch(election.Lock, election.RenewDeadline)
 		return nil
 	}
-	lease, err := leadership.LeaseWithoutElection(config.KubeConfig, &config.ComponentConfig.LeaderElection, instance)
+	lease, err := leaseWithoutElection(config.KubeConfig, &config.ComponentConfig.LeaderElection, instance)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package leadership tracks, at any moment, whether this process may act as the leader.
-// kube-scheduler only knows that it became the leader: a process that hangs and then
+// client-go's leader election only tells a process that it became the leader: one that hangs and then
 // resumes would act alongside its successor for a moment.
 package leadership
 
@@ -117,8 +117,11 @@ func (l *watchedLock) Update(ctx context.Context, record resourcelock.LeaderElec
 
 func (l *watchedLock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
 	begin, ours := l.guard.clock.Now(), record.HolderIdentity == l.Identity()
-	if !ours {
+	switch {
+	case !ours:
 		l.guard.lost() // it is being released, whether or not the request succeeds
+	case isClosed(l.guard.superseded):
+		return ErrSuperseded // an elector must not hold the lease for a process that may not act
 	}
 	err := write(ctx, record)
 	if err == nil && ours {

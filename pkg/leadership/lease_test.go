@@ -16,11 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	componentbaseconfig "k8s.io/component-base/config"
 	"k8s.io/utils/clock"
 )
 
@@ -109,30 +107,5 @@ func TestWhoeverComesAfterAnotherLeaderStops(t *testing.T) {
 	}
 	if guard.Leads() {
 		t.Error("it leads although it does not know what the other process has done")
-	}
-}
-
-func TestTheLeaseWithoutElection(t *testing.T) {
-	tests := map[string]struct {
-		asked componentbaseconfig.LeaderElectionConfiguration
-		want  string
-	}{
-		"none is named":             {componentbaseconfig.LeaderElectionConfiguration{}, "gpu-controller-system/gpu-scheduler"},
-		"kube-scheduler's is named": {componentbaseconfig.LeaderElectionConfiguration{ResourceName: "kube-scheduler", ResourceNamespace: "kube-system"}, "gpu-controller-system/gpu-scheduler"},
-		"one of its own":            {componentbaseconfig.LeaderElectionConfiguration{ResourceName: "gpu-scheduler-blue", ResourceNamespace: "gpus"}, "gpus/gpu-scheduler-blue"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			config, err := LeaseWithoutElection(&rest.Config{Host: "localhost"}, &test.asked, self)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := config.Lock.Describe(); got != test.want {
-				t.Errorf("got the lease %s, want %s", got, test.want)
-			}
-			if _, err := leaderelection.NewLeaderElector(config); err != nil {
-				t.Error(err)
-			}
-		})
 	}
 }

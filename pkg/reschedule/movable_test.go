@@ -130,7 +130,7 @@ func TestWhatAMoveCosts(t *testing.T) {
 		change     func(*clusterview.Task)
 		lost, cost int64
 	}{
-		"the time since the container's start":    {"2", func(*clusterview.Task) {}, 2 * 600, 2*600 + 60},
+		"the time since the Pod's start":          {"2", func(*clusterview.Task) {}, 2 * 600, 2*600 + 60},
 		"a share of a GPU is a share of the cost": {"0.50", func(*clusterview.Task) {}, 300, 360},
 		"the time since the last checkpoint of the task": {"2", func(task *clusterview.Task) {
 			task.Annotations = map[string]string{v1.AnnotationLastCheckpoint: ago(time.Minute)}
@@ -149,14 +149,17 @@ func TestWhatAMoveCosts(t *testing.T) {
 			task.Annotations = map[string]string{v1.AnnotationLastCheckpoint: "yesterday"}
 		}, 2 * 600, 2*600 + 60},
 		"a container that was restarted has lost the rest already": {"2", func(task *clusterview.Task) {
-			task.Pods[0].Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(now.Add(-time.Second))
+			restarted(&task.Pods[0].Status.ContainerStatuses[0], now.Add(-time.Second))
 		}, 2, 62},
+		"the Pod's start counts for a container that was never restarted": {"2", func(task *clusterview.Task) {
+			task.Pods[0].Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(now.Add(-time.Second))
+		}, 2 * 600, 2*600 + 60},
 		"without a container's start that of the Pod counts": {"2", func(task *clusterview.Task) {
 			task.Pods[0].Status.ContainerStatuses = nil
 			task.Pods[0].Status.StartTime = new(metav1.NewTime(now.Add(-5 * time.Second)))
 		}, 10, 70},
 		"a clock that is behind loses nothing": {"2", func(task *clusterview.Task) {
-			task.Pods[0].Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(now.Add(time.Second))
+			restarted(&task.Pods[0].Status.ContainerStatuses[0], now.Add(time.Second))
 		}, 0, 60},
 		"high priority is dearer": {"2", func(task *clusterview.Task) { task.Pods[0].Spec.Priority = new(int32(100)) }, 1200, 11*1200 + 60},
 	}
@@ -177,6 +180,11 @@ func TestWhatAMoveCosts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// restarted makes a container run for the second time.
+func restarted(status *corev1.ContainerStatus, since time.Time) {
+	status.RestartCount, status.State.Running.StartedAt = 1, metav1.NewTime(since)
 }
 
 func TestWeight(t *testing.T) {

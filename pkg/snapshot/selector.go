@@ -85,10 +85,10 @@ func (c *criteria) labelKeys() []string {
 	return slices.Sorted(maps.Keys(keys))
 }
 
-// labelUses returns what the criteria ask about labels and fields.
+// labelUses returns what the criteria ask about labels and fields, in the same order for the same criteria.
 func (c *criteria) labelUses() (uses []labelUse) {
-	for key, value := range c.NodeSelector {
-		uses = append(uses, labelUse{key: key, values: []string{value}})
+	for _, key := range slices.Sorted(maps.Keys(c.NodeSelector)) {
+		uses = append(uses, labelUse{key: key, values: []string{c.NodeSelector[key]}})
 	}
 	for i := range c.Terms {
 		uses = append(uses, usesOf(&c.Terms[i])...)

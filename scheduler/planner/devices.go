@@ -80,15 +80,49 @@ func (p *Planner) followSelections(ctx context.Context) {
 // resolveSelections does what is due.
 func (p *Planner) resolveSelections(ctx context.Context) {
 	for _, name := range p.counter.Resolve(ctx) {
-		pod, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(name.Namespace).Get(name.Name)
-		if err != nil || pod.Spec.NodeName != "" || snapshot.Ended(pod) {
-			continue
-		}
-		p.do(p.registry.Observe(pod))
-		if p.registry.Member(pod.UID) == nil {
+		pod := p.observeAgain(name)
+		if pod != nil && pod.Spec.NodeName == "" && !snapshot.Ended(pod) && p.registry.Member(pod.UID) == nil {
 			p.activate([]*corev1.Pod{pod}) // it is kube-scheduler's alone
 		}
 	}
+}
+
+// observeAgain records a Pod, which may ask for other GPUs with its claims although it is the same, and returns it as it is now; nil if there
+// is none of this name. Meanwhile it may change, go, or be replaced by another one of its name, and the events of that be handled before an
+// older Pod is recorded here. So this ends when what was recorded is what the informer has: the events of all later changes come later.
+func (p *Planner) observeAgain(name types.NamespacedName) *corev1.Pod {
+	recorded := p.podNamed(name)
+	p.observe(name, recorded)
+	for {
+		current := p.podNamed(name)
+		if current == recorded {
+			return current
+		}
+		if recorded != nil && (current == nil || current.UID != recorded.UID) {
+			p.forgetPod(recorded)
+		}
+		p.observe(name, current)
+		recorded = current
+	}
+}
+
+// observe records a Pod, and what its claims select; nil if there is none of this name.
+func (p *Planner) observe(name types.NamespacedName, pod *corev1.Pod) {
+	if pod == nil {
+		p.counter.Forget(name)
+		return
+	}
+	p.followClaims(pod)
+	p.do(p.registry.Observe(pod))
+}
+
+// podNamed returns a Pod as the informer has it; nil if there is none.
+func (p *Planner) podNamed(name types.NamespacedName) *corev1.Pod {
+	pod, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(name.Namespace).Get(name.Name)
+	if err != nil {
+		return nil
+	}
+	return pod
 }
 
 // followClaims has what the claims of a Pod select found out as long as it has no node.
@@ -97,7 +131,7 @@ func (p *Planner) followClaims(pod *corev1.Pod) {
 		return
 	}
 	if pod.Spec.NodeName != "" || snapshot.Ended(pod) {
-		p.counter.Forget(pod)
+		p.forgetClaims(pod)
 		return
 	}
 	p.counter.Follow(pod)
@@ -105,7 +139,7 @@ func (p *Planner) followClaims(pod *corev1.Pod) {
 
 func (p *Planner) forgetClaims(pod *corev1.Pod) {
 	if p.counter != nil && len(pod.Spec.ResourceClaims) > 0 {
-		p.counter.Forget(pod)
+		p.counter.Forget(cache.MetaObjectToName(pod).AsNamespacedName())
 	}
 }
 
@@ -131,9 +165,9 @@ func (p *Planner) resourceClaimChanged(before, after any) {
 		p.wake()
 	}
 	if owner := ownerOf(is); owner != nil {
-		if pod, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(is.Namespace).Get(owner.Name); err == nil && pod.UID == owner.UID && pod.Spec.NodeName == "" {
-			p.followClaims(pod)
-			p.do(p.registry.Observe(pod))
+		name := types.NamespacedName{Namespace: is.Namespace, Name: owner.Name}
+		if pod := p.podNamed(name); pod != nil && pod.UID == owner.UID && pod.Spec.NodeName == "" {
+			p.observeAgain(name)
 		}
 	}
 }

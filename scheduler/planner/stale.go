@@ -13,6 +13,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/pkg/journal"
@@ -64,8 +65,7 @@ func (p *Planner) waitForClaims(attempt *gangs.Attempt, waits string) Decision {
 	p.decided(attempt, nil, now, journal.Waits, waits, nil)
 	for _, m := range attempt.Waiting {
 		if p.registry.ClaimsUnsettled(m) {
-			p.followClaims(m.Pod())
-			p.do(p.registry.Observe(m.Pod()))
+			p.observeAgain(cache.MetaObjectToName(m.Pod()).AsNamespacedName())
 		}
 	}
 	return Decision{Waits: waits}

@@ -123,17 +123,22 @@ func (p *Planner) podDeleted(object any) {
 		return
 	}
 	p.forgetClaims(pod)
-	member := p.registry.Member(pod.UID)
-	p.live.removePod(pod) // before the registry forgets it: see markVictims
-	p.do(p.registry.Forget(pod.UID))
-	if member != nil && !p.registry.Waits(member.Group().Key) {
-		p.endPlaces(member.Group().Key)
-	}
+	p.forgetPod(pod)
 	if pod.Spec.NodeName != "" {
 		if _, missed := object.(cache.DeletedFinalStateUnknown); !missed {
 			p.learnRuntime(pod)
 		}
 		p.wake()
+	}
+}
+
+// forgetPod records that a Pod is gone, and ends what is kept for its gang if no other member waits.
+func (p *Planner) forgetPod(pod *corev1.Pod) {
+	member := p.registry.Member(pod.UID)
+	p.live.removePod(pod) // before the registry forgets it: see markVictims
+	p.do(p.registry.Forget(pod.UID))
+	if member != nil && !p.registry.Waits(member.Group().Key) {
+		p.endPlaces(member.Group().Key)
 	}
 }
 

@@ -197,11 +197,11 @@ func (c *Counter) Follow(pod *corev1.Pod) {
 	c.selections.use(nameOf(pod), requests)
 }
 
-// Forget ends what Follow has begun.
-func (c *Counter) Forget(pod *corev1.Pod) {
+// Forget ends what Follow has begun for a Pod of this name.
+func (c *Counter) Forget(pod types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.selections.use(nameOf(pod), nil)
+	c.selections.use(pod, nil)
 }
 
 func nameOf(pod *corev1.Pod) types.NamespacedName {

@@ -79,7 +79,7 @@ func TestNothingIsSaidOfAPodUntilItIsFoundOut(t *testing.T) {
 	if got := counter.Resolve(t.Context()); !cmp.Equal(got, []types.NamespacedName{nameOf(pod)}) {
 		t.Errorf("found out for %v", got)
 	}
-	counter.Forget(pod)
+	counter.Forget(nameOf(pod))
 	if len(counter.selections.byKey) > 0 || len(counter.selections.users) > 0 {
 		t.Errorf("kept although no Pod uses it: %v", counter.selections)
 	}
@@ -150,7 +150,7 @@ func (w *randomWorld) change(counter *Counter) {
 		w.told[name], _ = counter.GPUs(w.pods[name]) // as its event does
 	case 3:
 		if pod := w.pods[name]; pod != nil {
-			counter.Forget(pod)
+			counter.Forget(nameOf(pod))
 			delete(w.pods, name)
 		}
 	case 4, 5, 6:

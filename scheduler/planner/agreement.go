@@ -66,12 +66,16 @@ func (p *Planner) askAhead(head *head, reservations, before []backfill.Reservati
 		if r.Plan == nil || p.ahead.hasAgreed(r, now) {
 			continue
 		}
-		if p.clock.Now().After(deadline) {
+		gang, late := head.gangs[r.Key], p.clock.Now().After(deadline)
+		var refused *refusals
+		var nodes []string
+		if !late {
+			refused, nodes, late = p.refusalsOf(r, gang)
+		}
+		if late {
 			open[r.Key] = !slices.ContainsFunc(before, func(was backfill.Reservation) bool { return was.Key == r.Key && samePlaces(&was, r) })
 			continue
 		}
-		gang := head.gangs[r.Key]
-		refused, nodes := p.refusalsOf(r, gang)
 		if len(nodes) > 0 && refused.atAll() != nil {
 			*r = backfill.Reservation{Key: r.Key}
 			continue
@@ -86,13 +90,13 @@ func (p *Planner) askAhead(head *head, reservations, before []backfill.Reservati
 }
 
 // refusalsOf asks the filters whether a gang could start where places are reserved for it, when those have left that it
-// waits for. It returns what they refused, and the nodes of the members that can't: none if all can, or if there was no
-// time to ask.
-func (p *Planner) refusalsOf(r *backfill.Reservation, gang *roles) (refused *refusals, nodes []string) {
+// waits for. It returns what they refused, and the nodes of the members that can't: none if all can. Late is true if there was no
+// time to ask about all of them.
+func (p *Planner) refusalsOf(r *backfill.Reservation, gang *roles) (refused *refusals, nodes []string, late bool) {
 	from := p.basisUntil(p.clock.Now().Add(usualSearch)) // in another gang's attempt
 	check := p.newChecker(gang, from)
 	if check == nil {
-		return nil, nil
+		return nil, nil, false
 	}
 	arriving := make(map[types.UID]bool, len(from.arriving))
 	for _, one := range from.arriving {
@@ -113,10 +117,10 @@ func (p *Planner) refusalsOf(r *backfill.Reservation, gang *roles) (refused *ref
 		left = slices.DeleteFunc(left, func(m placement.Member) bool { return check.Place(m.Role, m.Node) == placement.Accepted })
 	}
 	if refused = check.outcome(); refused.exhausted {
-		return nil, nil
+		return nil, nil, true
 	}
 	for i := range left {
 		nodes = append(nodes, left[i].Node)
 	}
-	return refused, nodes
+	return refused, nodes, false
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -88,6 +89,33 @@ func TestAReservationIsMadeWhereTheFiltersAgree(t *testing.T) {
 	r, reserved := f.ahead.of("client")
 	if !reserved || r.Plan.Members[0].Node != "b" || !r.From.Equal(beginning.Add(2*time.Hour)) {
 		t.Errorf("the reservation is %+v (%t), want node b from when the second one ends", r, reserved)
+	}
+}
+
+// The time is up when the filters have been asked about one Pod of two.
+func TestPlacesThatTheFiltersHadNoTimeToLookAtAreNotTakenForAgreed(t *testing.T) {
+	t.Parallel()
+	first := at(pod("first", 4, runsFor(time.Hour), since(beginning)), "a")
+	f := newFramed(t, []*corev1.Node{nodeWithGPUs("a", "4")}, []*corev1.Pod{first})
+	f.withQueues(queue("all", 0, nil))
+	pods := gang("train", 2, 2, func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests[v1.ResourceGPU] = resource.MustParse("2") })
+	f.comes(pods...)
+	f.decide(pods[0])
+	f.orderWaiting()
+	f.clock.Step(2 * time.Second)
+	asked := 0
+	f.runners[ours] = &asking{Runner: f.framework, do: func() { asked++; f.clock.Step(2 * usualSearch) }}
+	f.lookAhead()
+	if _, reserved := f.ahead.of("default/train"); asked == 0 || reserved {
+		t.Errorf("places are reserved (%t) although the filters were asked only %d times", reserved, asked)
+	}
+	asked = 0
+	f.runners[ours] = &asking{Runner: f.framework, do: func() { asked++ }}
+	f.clock.Step(2 * time.Minute)
+	f.orderWaiting()
+	f.lookAhead()
+	if _, reserved := f.ahead.of("default/train"); asked == 0 || !reserved {
+		t.Errorf("the filters were asked %d times when there was time; places are reserved: %t", asked, reserved)
 	}
 }
 

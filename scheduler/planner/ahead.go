@@ -81,12 +81,21 @@ func (a *ahead) before(group string) (list []backfill.Reservation, key string) {
 func (a *ahead) drop(group string) (had bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before := len(a.reservations)
-	a.reservations = slices.DeleteFunc(slices.Clone(a.reservations), func(r backfill.Reservation) bool { return r.Key == group })
-	if had = len(a.reservations) < before; had {
-		a.version++
+	index := slices.IndexFunc(a.reservations, func(r backfill.Reservation) bool { return r.Key == group })
+	if index < 0 {
+		return false
 	}
-	return had
+	a.withheld = maps.Clone(a.withheld)
+	for node, room := range roomOf(a.reservations[index].Plan) {
+		if left := a.withheld[node].Minus(room); left.IsZero() {
+			delete(a.withheld, node)
+		} else {
+			a.withheld[node] = left
+		}
+	}
+	a.reservations = slices.Delete(slices.Clone(a.reservations), index, index+1)
+	a.version++
+	return true
 }
 
 // any reports whether anything is reserved.
@@ -140,6 +149,11 @@ func (p *Planner) lookAhead() {
 	})
 	if p.ahead.set(reservations, withheld, now, p.clock.Since(now)) {
 		p.wake() // what was kept from others is not any more
+	}
+	for i := range reservations {
+		if key := reservations[i].Key; !p.registry.Waits(key) {
+			p.endPlaces(key) // its Pods have been deleted meanwhile
+		}
 	}
 	// Whose time has come must not wait for another attempt, while others wait beside its reservation.
 	p.registry.Hurry(startable(reservations, now), p.clock.Now())

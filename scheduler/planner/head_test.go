@@ -250,6 +250,72 @@ func TestGPUsThatAreKeptForOthersAreNoRemedy(t *testing.T) {
 	}
 }
 
+// Two nodes are in use for an hour, and reserved for a gang each. The filters are asked about the places while one of the gangs is deleted.
+func TestNothingIsReservedForAGangThatIsDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	onNode := func(name string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: name} }
+	}
+	runsOnA, runsOnB := at(pod("runs-a", 4, runsFor(time.Hour), since(beginning)), "a"), at(pod("runs-b", 4, runsFor(time.Hour), since(beginning)), "b")
+	f := newFramed(t, []*corev1.Node{nodeWithGPUs("a", "4"), nodeWithGPUs("b", "4")}, []*corev1.Pod{runsOnA, runsOnB})
+	f.withQueues(queue("all", 0, nil))
+	goes, stays := pod("goes", 4, onNode("a"), cpus("6")), pod("stays", 4, onNode("b"), cpus("6"))
+	f.comes(goes, stays)
+	f.decide(goes)
+	f.decide(stays)
+	f.orderWaiting()
+	f.clock.Step(2 * time.Second)
+	gone := false
+	f.runners[ours] = &asking{Runner: f.framework, do: func() {
+		if !gone {
+			gone = true
+			f.goes(goes)
+		}
+	}}
+	f.lookAhead()
+	if _, reserved := f.ahead.of("goes"); !gone || reserved {
+		t.Errorf("places are reserved for a gang that is deleted: %t, %t", gone, reserved)
+	}
+	if _, reserved := f.ahead.of("stays"); !reserved {
+		t.Error("no places are reserved for the other one")
+	}
+	if rooms := f.ahead.rooms(); !rooms["a"].IsZero() || rooms["b"].IsZero() {
+		t.Errorf("withheld on the nodes is %+v", rooms)
+	}
+}
+
+func TestNothingIsWithheldForAReservationThatHasEnded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.withQueues(queue("all", 0, nil))
+	var large []*corev1.Pod
+	for i, node := range []string{"node-0", "node-1"} {
+		f.addNode(node, "a", 8)
+		f.comes(at(pod("runs-"+node, 4, runsFor(10*time.Hour), since(beginning)), node, 0, 1, 2, 3))
+		large = append(large, pod(fmt.Sprint("large-", i), 8, runsFor(100*time.Hour), cpus("10"), later(i)))
+	}
+	f.comes(large...)
+	f.decide(large[0])
+	f.decide(large[1])
+	f.orderWaiting()
+	f.clock.Step(time.Minute)
+	f.refresh(f.nodes())
+	f.lookAhead()
+	if rooms := f.ahead.rooms(); rooms["node-0"].CPU != 9000 || rooms["node-1"].CPU != 9000 {
+		t.Fatalf("withheld on the nodes is %+v", rooms)
+	}
+	kept, reserved := f.ahead.of("large-1")
+	if f.goes(large[0]); !reserved {
+		t.Fatal("nothing is reserved")
+	}
+	if rooms := f.ahead.rooms(); len(rooms) != 1 || rooms[kept.Plan.Members[0].Node].CPU != 9000 {
+		t.Errorf("when one gang is deleted, withheld is %+v, want what the other one needs", rooms)
+	}
+	if f.goes(large[1]); len(f.ahead.rooms()) > 0 {
+		t.Errorf("when the other one is deleted as well, withheld is %+v", f.ahead.rooms())
+	}
+}
+
 func TestWhoWaitsForAReservationIsWokenWhenItEnds(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(f *fixture, large, runs *corev1.Pod){

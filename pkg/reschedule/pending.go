@@ -87,7 +87,9 @@ func (p *Planner) planFor(w *clusterview.Waiting, search *search) (*v1.MovePlan,
 		return nil, message{text: why, blocks: true}
 	}
 	plan, message := p.makeRoomFor(w)
-	search.hopeless[demandKey(w)] = plan == nil
+	if search.hopeless[demandKey(w)] = plan == nil; plan != nil {
+		search.found(w.Task.Namespace, demandKey(w))
+	}
 	return plan, message
 }
 

@@ -23,7 +23,7 @@ type Searches struct {
 
 // searched is the searches for tasks of a namespace.
 type searched struct {
-	// demands are those of this round. The round ends with the call in which none is left.
+	// demands are those of this round for which no moves were found. The round ends with the call in which none is left.
 	demands map[string]bool
 	// last is the call in which the last search was, and wanted the last one in which there was a task to search for.
 	last, wanted int
@@ -80,6 +80,9 @@ func (s *search) denied(namespace, demand string) string {
 	known.demands[demand], known.last = true, s.call
 	return ""
 }
+
+// found records that moves were found for a task.
+func (s *search) found(namespace, demand string) { delete(s.namespaces[namespace].demands, demand) }
 
 // kept returns how many of the searches of this call are kept for other namespaces: one for each whose turn it is, unless it
 // is the namespace's own.

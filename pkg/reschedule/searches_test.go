@@ -55,6 +55,22 @@ func TestTasksThatNoMoveCanHelpDontEndReschedulingForOthers(t *testing.T) {
 	}
 }
 
+func TestATaskIsSearchedForAgainAfterMovesWereFoundForIt(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.options.Searches = NewSearches()
+	c.node("m1", 8)
+	c.node("m2", 8)
+	c.run("a", "4", "m1")
+	c.run("b", "4", "m2")
+	c.wait("big", "8", 1)
+	for call := range 3 {
+		if plan, report := Propose(&c.Objects, &c.options); plan == nil {
+			t.Errorf("call %d found no plan: %s", call+1, report.Why)
+		}
+	}
+}
+
 // hostile has hundreds of demands that come before the only one of honest.
 func TestNamespacesTakeTurnsWithSearches(t *testing.T) {
 	t.Parallel()

@@ -92,17 +92,20 @@ func (p *Pending) Subtract(budgets *Budgets, now time.Time) {
 	}
 }
 
-// SubtractOthers subtracts the recorded evictions of all but some Pods from what the budgets allow: these are what is
-// asked for.
-func (p *Pending) SubtractOthers(budgets *Budgets, except []types.UID) {
+// SubtractOthers is Subtract without the evictions of some Pods, which are what is asked for. It forgets nothing: the budgets
+// may be newer than those that Subtract gets.
+func (p *Pending) SubtractOthers(budgets *Budgets, except []types.UID, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, one := range p.accounts {
-		for i := range one.evictions {
-			if _, exists := budgets.shown[name]; exists && !slices.Contains(except, one.evictions[i].uid) {
-				budgets.allowed[name] = max(0, budgets.allowed[name]-1)
-			}
+		shown, exists := budgets.shown[name]
+		if !exists {
+			continue
 		}
+		left := account{shown: one.shown, evictions: slices.Clone(one.evictions)}
+		left.settle(shown, now)
+		others := slices.DeleteFunc(left.evictions, func(e eviction) bool { return slices.Contains(except, e.uid) })
+		budgets.allowed[name] = max(0, shown-len(others))
 	}
 }
 

@@ -50,6 +50,32 @@ func TestEvictionsCountUntilTheStatusShowsThem(t *testing.T) {
 	}
 }
 
+// The API server shows that one Pod of two was deleted, of which the cache does not know yet. Each counts once for both.
+func TestEvictionsThatOnlyTheAPIServerShowsCountOnce(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	guard := func(allowed int32) *Budgets {
+		return NewBudgets([]*policyv1.PodDisruptionBudget{newBudget("guard", allowed, app("train"))})
+	}
+	var pending Pending
+	var pods []*corev1.Pod
+	for _, name := range []string{"deleted", "asked-for", "other"} {
+		pod := newPod(name, "train")
+		pod.UID = types.UID(name)
+		pods = append(pods, pod)
+	}
+	cached, live := guard(5), guard(4)
+	pending.Add(cached, pods)
+	pending.Deleted("deleted", now)
+	pending.SubtractOthers(live, []types.UID{"asked-for"}, now)
+	if got := live.Allowed()["default/guard"]; got != 3 {
+		t.Errorf("beside the others %d evictions are allowed, want 3", got)
+	}
+	if pending.Subtract(cached, now); cached.Allowed()["default/guard"] != 2 {
+		t.Errorf("as far as the cache knows, %d evictions are allowed, want 2", cached.Allowed()["default/guard"])
+	}
+}
+
 func TestTheEvictionsOfABudgetThatIsGoneAreForgotten(t *testing.T) {
 	t.Parallel()
 	var pending Pending

@@ -101,7 +101,7 @@ func (p *Planner) askBudgets(ctx context.Context, pods []*corev1.Pod) (refused s
 		}
 	}
 	budgets := disruption.NewBudgets(list)
-	p.pending.SubtractOthers(budgets, podUIDs(pods))
+	p.pending.SubtractOthers(budgets, podUIDs(pods), p.clock.Now())
 	return budgets.Exceeded(pods), nil
 }
 

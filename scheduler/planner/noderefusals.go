@@ -28,7 +28,7 @@ func (p *Planner) watchFailedPods(ctx context.Context) error {
 	failed := coreinformers.NewFilteredPodInformer(p.handle.ClientSet(), metav1.NamespaceAll, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 		options.FieldSelector = fields.OneTermEqualSelector("status.phase", string(corev1.PodFailed)).String()
 	})
-	if err := failed.SetTransform(withoutMost); err != nil {
+	if err := failed.SetTransform(p.withoutMost); err != nil {
 		return fmt.Errorf("trimming failed Pods: %w", err)
 	}
 	_, err := failed.AddEventHandlerWithOptions(cache.ResourceEventHandlerDetailedFuncs{
@@ -45,23 +45,27 @@ func (p *Planner) watchFailedPods(ctx context.Context) error {
 	return nil
 }
 
-// withoutMost keeps of a failed Pod what podFailed looks at.
-func withoutMost(object any) (any, error) {
+// withoutMost keeps of a failed Pod what podFailed looks at, and its node only if the refusal counts. That of a Pod without GPUs does
+// not: such Pods don't count either when they start on the node.
+func (p *Planner) withoutMost(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return object, nil
 	}
-	return &corev1.Pod{
+	kept := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, OwnerReferences: pod.OwnerReferences,
 		},
-		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason},
-	}, nil
+	}
+	if gputask.WasRefused(pod) && p.registry.Serves(pod.Spec.SchedulerName) && (p.Concerns(pod) || len(pod.Spec.ResourceClaims) > 0) {
+		kept.Spec.NodeName = pod.Spec.NodeName
+	}
+	return kept, nil
 }
 
 func (p *Planner) podFailed(pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" || !gputask.WasRefused(pod) || !p.registry.Serves(pod.Spec.SchedulerName) {
+	if pod.Spec.NodeName == "" {
 		return
 	}
 	verdict := p.nodeRefusals.Add(pod.Spec.NodeName, noderefusals.Refusal{Task: controllerOf(pod), Namespace: pod.Namespace, At: p.clock.Now()})
@@ -86,8 +90,8 @@ func (p *Planner) reportRefusals(last *corev1.Pod, verdict *noderefusals.Verdict
 		whose = "Pods of namespace " + verdict.Namespace
 	}
 	p.handle.EventRecorder().WithLogger(p.logger).Eventf(node, last, corev1.EventTypeWarning, "RefusesPods", "Scheduling",
-		"The node has refused %d Pods of %d tasks within %v, the last one with %s: it is the last choice for %s until %s UTC, or until it starts one",
-		verdict.Pods, verdict.Tasks, noderefusals.Window, last.Status.Reason, whose, verdict.Until.UTC().Format(time.TimeOnly))
+		"The node has refused %d Pods of %d tasks within %.0f minutes, the last one with %s: it is the last choice for %s until %s UTC, or until it starts one",
+		verdict.Pods, verdict.Tasks, noderefusals.Window.Minutes(), last.Status.Reason, whose, verdict.Until.UTC().Format(time.TimeOnly))
 }
 
 // refusingNodes returns the nodes that have refused Pods lately, so that they are the last choice for
@@ -107,7 +111,7 @@ func (p *Planner) refusingNote(attempt *gangs.Attempt) string {
 	case len(nodes) > maxNoted:
 		nodes, more = nodes[:maxNoted], fmt.Sprintf(" and %d more", len(nodes)-maxNoted)
 	}
-	return "; the last choice were nodes that have refused Pods lately: " + strings.Join(nodes, ", ") + more
+	return "; nodes that refused Pods lately were left for last: " + strings.Join(nodes, ", ") + more
 }
 
 // maxNoted is how many nodes a note names.

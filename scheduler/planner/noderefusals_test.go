@@ -42,14 +42,20 @@ func (f *fixture) refuse(pod *corev1.Pod) string {
 	bound := at(pod, node, 0)
 	f.podUpdated(pod, bound)
 	f.goes(bound) // for kube-scheduler, a Pod that has ended is gone
+	f.refused(bound)
+	return node
+}
+
+// refused lets a node refuse a Pod that is bound to it.
+func (f *fixture) refused(bound *corev1.Pod) {
+	f.t.Helper()
 	refused := bound.DeepCopy()
 	refused.Status.Phase, refused.Status.Reason = corev1.PodFailed, "UnexpectedAdmissionError"
-	kept, err := withoutMost(refused)
+	kept, err := f.withoutMost(refused)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	f.podFailed(kept.(*corev1.Pod))
-	return node
 }
 
 func TestANodeThatRefusesSeveralTasksIsTheLastChoiceForAll(t *testing.T) {
@@ -86,6 +92,33 @@ func TestANodeThatRefusesTheTasksOfOneNamespaceIsGoodForOthers(t *testing.T) {
 	}
 }
 
+// Only Pods with GPUs show that the node starts Pods again.
+func TestPodsWithoutGPUsThatANodeRefusesDontCount(t *testing.T) {
+	t.Parallel()
+	withClaim := func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} }
+	for name, test := range map[string]struct {
+		option func(*corev1.Pod)
+		want   string
+	}{
+		"without GPUs":         {func(*corev1.Pod) {}, "bad"},
+		"with resource claims": {withClaim, "good"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.addNode("bad", "leaf", 1)
+			f.addNode("good", "leaf", 8)
+			for _, one := range []*corev1.Pod{pod("a-0", 0, ofTask("a", "a")), pod("a-1", 0, ofTask("a", "a")), pod("b-0", 0, ofTask("b", "b"))} {
+				test.option(one)
+				f.refused(at(one, "bad"))
+			}
+			if node := f.place(pod("next", 1, ofTask("c", "c"))); node != test.want {
+				t.Errorf("a Pod with a GPU goes to %s, want %s", node, test.want)
+			}
+		})
+	}
+}
+
 func TestANodeThatStartsAPodRefusesNoMore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -115,7 +148,7 @@ func TestAnEventOnTheNodeSaysThatItRefusesPods(t *testing.T) {
 	for _, one := range []*corev1.Pod{pod("a-0", 1, ofTask("a", "a")), pod("a-1", 1, ofTask("a", "a")), pod("b-0", 1, ofTask("b", "b"))} {
 		f.refuse(one)
 	}
-	want := "The node has refused 3 Pods of 2 tasks within 5m0s, the last one with UnexpectedAdmissionError: it is the last choice for all Pods until 12:02:00 UTC, or until it starts one"
+	want := "The node has refused 3 Pods of 2 tasks within 5 minutes, the last one with UnexpectedAdmissionError: it is the last choice for all Pods until 12:02:00 UTC, or until it starts one"
 	select {
 	case event := <-f.handle.recorder.Events:
 		if !strings.Contains(event, want) {

@@ -23,7 +23,7 @@ import (
 
 const (
 	claimsMissing   = "waits until the resource claims of its Pods exist"
-	claimsUnsettled = "waits until it is known what its resource claims ask for"
+	claimsUnsettled = "waits until it is known what the resource claims of its Pods ask for"
 	claimsStale     = "waits until GPUs are released that resource claims of its Pods still hold, as they could not be placed there"
 	// releaseLimit bounds how long stale claims are being released.
 	releaseLimit = 30 * time.Second

@@ -121,19 +121,15 @@ func (p *Planner) explainAnew(attempt *gangs.Attempt, gang *roles, needs string)
 	return given
 }
 
-// withoutReserved removes the remedy that GPUs become free if these are free already, and only kept for others. It reports
-// whether it did.
+// withoutReserved removes the remedy that GPUs become free if all of these are free already, and only kept for others. It
+// reports whether it did.
 func (p *Planner) withoutReserved(explanation *placement.Explanation) (removed bool) {
-	for node, cards := range awaitedIn(explanation) {
-		for _, card := range cards {
-			one := map[string][]int{node: {card}}
-			removed = removed || p.mirror.InUse(one) == 0 && len(p.heldByClaims(one)) == 0
-		}
+	awaited := awaitedIn(explanation)
+	if len(awaited) == 0 || p.mirror.InUse(awaited) > 0 || len(p.heldByClaims(awaited)) > 0 {
+		return false
 	}
-	if removed {
-		explanation.Remedies = slices.DeleteFunc(explanation.Remedies, func(r placement.Remedy) bool { return r.Kind == placement.FreeGPUs })
-	}
-	return removed
+	explanation.Remedies = slices.DeleteFunc(explanation.Remedies, func(r placement.Remedy) bool { return r.Kind == placement.FreeGPUs })
+	return true
 }
 
 // withoutRefused returns a gang of one role without the nodes that refused it, for an

@@ -248,6 +248,11 @@ func TestGPUsThatAreKeptForOthersAreNoRemedy(t *testing.T) {
 	if strings.Contains(waits, "more free GPU") || !strings.Contains(waits, "GPUs that are free are kept for work whose turn comes first") {
 		t.Errorf("the message is %q", waits)
 	}
+	medium := pod("medium", 6, later(2)) // some of the GPUs that it needs are kept, and others in use
+	f.comes(medium)
+	if waits = f.decide(medium).Waits; !strings.Contains(waits, "6 more free GPUs") || strings.Contains(waits, "are kept") {
+		t.Errorf("the message for GPUs that are in use is %q", waits)
+	}
 }
 
 // Two nodes are in use for an hour, and reserved for a gang each. The filters are asked about the places while one of the gangs is deleted.

@@ -42,6 +42,9 @@ const (
 	logFile = "control.log"
 )
 
+// deafFile lets the stand-in miss the next order to quit.
+const deafFile = "deaf"
+
 // serve is the daemon: it writes its process ID and waits to be told to quit.
 func serve(directory, logDirectory string) error {
 	if err := os.WriteFile(filepath.Join(logDirectory, logFile), nil, 0o600); err != nil {
@@ -66,8 +69,11 @@ func serve(directory, logDirectory string) error {
 		if err != nil {
 			return err
 		}
-		if bytes.Equal(order, []byte("quit\n")) {
+		if bytes.Equal(order, []byte("quit\n")) && os.Remove(filepath.Join(logDirectory, deafFile)) != nil {
 			return listener.Close()
+		}
+		if err := client.Close(); err != nil {
+			return err
 		}
 	}
 }

@@ -86,14 +86,15 @@ func (s *Supervisor) runOnce(ctx context.Context, backoff time.Duration) time.Du
 	return backoff
 }
 
-// await waits until the daemon has ended, and tells it to when none may run any more. meant is true
-// if it was told to, or ctx has ended.
+// await waits until the daemon has ended, and tells it to while none may run: more than once, since
+// it does not hear that before it listens. meant is true if it was told to, or ctx has ended.
 func (s *Supervisor) await(ctx context.Context, ended <-chan error) (meant bool, err error) {
 	for {
 		paused, changed := s.paused()
+		var again <-chan time.Time
 		if paused {
 			s.quit(ctx)
-			meant = true
+			meant, again = true, s.config.Clock.After(interval)
 		}
 		select {
 		case <-ctx.Done():
@@ -101,6 +102,7 @@ func (s *Supervisor) await(ctx context.Context, ended <-chan error) (meant bool,
 		case err = <-ended:
 			return meant, err
 		case <-changed:
+		case <-again:
 		}
 	}
 }

@@ -153,6 +153,10 @@ func TestNoDaemonRunsWhileTheDriverIsPaused(t *testing.T) {
 	}
 	s.run(t)
 	for range 2 {
+		// The daemon misses the first order.
+		if err := os.WriteFile(filepath.Join(s.config.LogDirectory, deafFile), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		set(true)
 		await(t, "the daemon is gone", func() bool {
 			s.clock.Step(interval)

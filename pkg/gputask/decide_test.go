@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,12 @@ func TestDecide(t *testing.T) {
 	refused := func(count int32, since time.Duration) func(*v1.GPUTask) {
 		return func(t *v1.GPUTask) {
 			t.Status.Refusals = &v1.Refusals{Count: count, LastPodTime: *ago(since), Message: "no GPU is left"}
+		}
+	}
+	anyOther := func(in *Input) { in.OtherNodes = func(*corev1.Pod, []string) bool { return true } }
+	rememberMany := func(t *v1.GPUTask) {
+		for i := range maxFailedNodes {
+			t.Status.FailedNodes = append(t.Status.FailedNodes, v1.FailedNode{Name: fmt.Sprintf("node-%d", i), Failures: 1, LastTime: *ago(time.Hour)})
 		}
 	}
 	refusedPod := func(since time.Duration) podBuilder {
@@ -556,7 +563,7 @@ func TestDecide(t *testing.T) {
 		"a task that nodes refuse for hours fails": {
 			task: single().with(refused(20, time.Hour)),
 			pods: pods(refusedPod(15 * time.Second)),
-			want: wanted{phase: v1.PhaseFailed, message: "nodes have refused its Pods 21 times, and there are no others for them; the last time Pod train: no GPU is left", failing: v1.ReasonRefusedByNodes},
+			want: wanted{phase: v1.PhaseFailed, message: "nodes have refused its Pods 21 times, and no others are known for them; the last time Pod train: no GPU is left", failing: v1.ReasonRefusedByNodes},
 		},
 		"a task that nodes refuse for hours goes on while there are others": {
 			task: single().with(refused(20, time.Hour)),
@@ -565,6 +572,18 @@ func TestDecide(t *testing.T) {
 				in.OtherNodes = func(_ *corev1.Pod, than []string) bool { return slices.Equal(than, []string{"broken"}) }
 			},
 			want: wanted{phase: v1.PhasePending, message: "node broken has refused Pod train: no GPU is left; attempt 22 at 12:09:45 UTC", again: 585 * time.Second},
+		},
+		"a task goes on while one of many nodes may take it": {
+			task:   single().with(refused(99, time.Hour)).with(rememberMany),
+			pods:   pods(refusedPod(15 * time.Second).with(func(p *corev1.Pod) { p.Spec.NodeName = "another" })),
+			change: anyOther,
+			want:   wanted{phase: v1.PhasePending, message: "attempt 101 at 12:09:45 UTC", again: 585 * time.Second},
+		},
+		"a task that many nodes refuse for a day fails": {
+			task:   single().with(refused(100, time.Hour)).with(rememberMany),
+			pods:   pods(refusedPod(15 * time.Second).with(func(p *corev1.Pod) { p.Spec.NodeName = "another" })),
+			change: anyOther,
+			want:   wanted{phase: v1.PhaseFailed, message: "nodes have refused its Pods 101 times, and no others are known for them; the last time Pod train: no GPU is left", failing: v1.ReasonRefusedByNodes},
 		},
 		"a task from before validation fails with the name of its field": {
 			task: single().with(func(t *v1.GPUTask) { t.Spec.Memory = "lots" }),

@@ -15,8 +15,13 @@ import (
 )
 
 // maxRefusals is how often nodes may refuse a task's Pods before it fails, if there are no other
-// nodes for them. With the default backoff, that takes more than two hours.
-const maxRefusals = 20
+// nodes for them. With the default backoff, that takes more than two hours. maxRefusalsByMany is the
+// limit if as many nodes have refused some as are remembered, so that the others may have as well;
+// that takes about 16 hours.
+const (
+	maxRefusals       = 20
+	maxRefusalsByMany = 100
+)
 
 // countRefusals counts the refusals of Pods by their nodes. Of Pods that are refused at about the
 // same time, one counts: a Pod counts if it is younger than the last one that did.
@@ -45,15 +50,16 @@ func (d *decision) countRefusals() {
 		Message: shorten(cmp.Or(refused.Status.Message, refused.Status.Reason)),
 	}
 	if count > maxRefusals && !d.areEnough(d.running()) && !d.hasOtherNodes(last) {
-		d.setFailureTarget(v1.ReasonRefusedByNodes, fmt.Sprintf("nodes have refused its Pods %d times, and there are no others for them; the last time Pod %s: %s",
+		d.setFailureTarget(v1.ReasonRefusedByNodes, fmt.Sprintf("nodes have refused its Pods %d times, and no others are known for them; the last time Pod %s: %s",
 			count, refused.Name, d.status.Refusals.Message))
 	}
 }
 
 // hasOtherNodes reports whether there are nodes for a member's next Pod that have not refused one
-// of the task. They may be full now.
+// of the task, as far as is remembered. They may be full now.
 func (d *decision) hasOtherNodes(m *member) bool {
-	if d.OtherNodes == nil {
+	forgets := len(d.status.FailedNodes) == maxFailedNodes
+	if d.OtherNodes == nil || forgets && d.status.Refusals.Count > maxRefusalsByMany {
 		return false
 	}
 	pod, err := d.newPod(m)

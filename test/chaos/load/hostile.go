@@ -6,6 +6,7 @@ package load
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,8 +28,9 @@ const (
 	// attackEvery is the time between two attacks, and attackFor how long the objects of one stay.
 	attackEvery = 2 * time.Second
 	attackFor   = 20 * time.Second
-	// hostileNames is how many values an affinity has that is to fill memory, and hostileVolumes how many volumes a template that is.
-	hostileNames, hostileVolumes = 200, 2000
+	// hostileNames is how many values an affinity has that is to fill memory. hostileVolumes and hostilePath are how many volumes a
+	// template has that is, and the bytes of each: the schema accepts them, and 4,096 Pods with them are just larger than gpu-controller does.
+	hostileNames, hostileVolumes, hostilePath = 200, 256, 512
 	// lie is a run time that is shorter than anybody else's.
 	lie = "1"
 	// anotherScheduler is none that the operator allows: default-scheduler is a profile of gpu-scheduler's in a local cluster.
@@ -114,11 +116,13 @@ func hostilePod(meta metav1.ObjectMeta) *corev1.Pod {
 	}}
 }
 
-// manyVolumes makes a small manifest of which every copy takes a lot of memory, and many copies.
+// manyVolumes makes a manifest of which every copy takes a lot of memory, and many copies.
 func manyVolumes(_ *Options, _ *rand.Rand, task *v1.GPUTask) {
 	task.Spec.Replicas = new(int32(4096))
+	path := &corev1.HostPathVolumeSource{Path: "/" + strings.Repeat("p", hostilePath)}
 	for i := range hostileVolumes {
-		task.Spec.Template.Spec.Volumes = append(task.Spec.Template.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("v%d", i)})
+		task.Spec.Template.Spec.Volumes = append(task.Spec.Template.Spec.Volumes,
+			corev1.Volume{Name: fmt.Sprintf("v%d", i), VolumeSource: corev1.VolumeSource{HostPath: path}})
 	}
 }
 

@@ -6,6 +6,14 @@ package load
 import (
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/test/accepted"
 )
 
 func TestAHostileTenantTriesEverythingAndLeavesNothing(t *testing.T) {
@@ -36,5 +44,41 @@ func TestAHostileTenantTriesEverythingAndLeavesNothing(t *testing.T) {
 		if attempts[one.name] == 0 {
 			t.Errorf("no attack of ten minutes %s", one.name)
 		}
+	}
+}
+
+// What the schema refuses tests nothing of ours.
+func TestHostileTasksReachGPUController(t *testing.T) {
+	t.Parallel()
+	validator, err := accepted.NewValidator("gputasks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := someOptions(7)
+	options.Duration = time.Minute
+	for _, step := range Steps(options) {
+		if step.Verb != VerbAttack || step.Task == nil {
+			continue
+		}
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(step.Task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validator.Create(object); err != nil {
+			t.Errorf("%s: %v", step.Name, err)
+		}
+	}
+}
+
+func TestATaskThatFillsMemoryIsTooLarge(t *testing.T) {
+	t.Parallel()
+	task := &v1.GPUTask{Spec: v1.GPUTaskSpec{GPU: "h100", GPUAmount: "1", Template: &corev1.PodTemplateSpec{}}}
+	manyVolumes(nil, nil, task)
+	plan, err := gputask.Decide(gputask.Input{Task: task, Now: time.Unix(1, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(plan.Status.Message, "is too large") || len(plan.Create) > 0 {
+		t.Errorf("%d Pods are created, message %q", len(plan.Create), plan.Status.Message)
 	}
 }

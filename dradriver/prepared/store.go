@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
+	"falldio.github.io/gpu-controller/pkg/durable"
 )
 
 // checkpointFile has the prepared claims, in the driver's directory.
@@ -122,33 +123,11 @@ func (s *Store) change(apply func(map[types.UID]Claim)) error {
 	apply(claims)
 	content, err := json.MarshalIndent(checkpoint{Version: checkpointVersion, Claims: sorted(claims)}, "", "  ")
 	if err == nil {
-		err = writeDurably(s.path, content)
+		err = durable.Replace(s.path, content, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("the list of prepared claims can't be written: %w", err)
 	}
 	s.claims = claims
 	return nil
-}
-
-// writeDurably replaces a file, so that it has either content even after the machine has lost
-// its power.
-func writeDurably(path string, content []byte) error {
-	temporary := path + ".tmp"
-	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // an administrator chooses the directory
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

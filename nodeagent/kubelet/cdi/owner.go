@@ -14,6 +14,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/durable"
 )
 
 // Owner is a program that describes GPUs. Each has a vendor, and so kinds and files, of its own:
@@ -34,11 +35,7 @@ func (o Owner) Path(dir, class string) string {
 	return filepath.Join(dir, o.vendor+"-"+class+extension)
 }
 
-const (
-	extension = ".json"
-	// unfinished ends the names of files that are being written. Runtimes ignore them.
-	unfinished = ".tmp"
-)
+const extension = ".json"
 
 // Files returns the paths of all files of the owner in a directory, with those that a killed
 // process has not finished.
@@ -53,7 +50,7 @@ func (o Owner) Files(dir string) ([]string, error) {
 	var paths []string
 	for _, entry := range entries {
 		name := entry.Name()
-		if strings.HasPrefix(name, o.vendor+"-") && strings.HasSuffix(strings.TrimSuffix(name, unfinished), extension) {
+		if strings.HasPrefix(name, o.vendor+"-") && strings.HasSuffix(strings.TrimSuffix(name, durable.Unfinished), extension) {
 			paths = append(paths, filepath.Join(dir, name))
 		}
 	}
@@ -79,5 +76,5 @@ func WriteSpec(path string, spec *specs.Spec) error {
 	if err != nil {
 		return fmt.Errorf("the CDI specification %s: %w", path, err)
 	}
-	return replace(path, content)
+	return durable.Replace(path, content, mode)
 }

@@ -15,6 +15,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/pkg/durable"
 )
 
 // SimulatedDir is where a container finds the files of its simulated GPUs, each named after
@@ -84,7 +85,7 @@ func (s *Simulated) device(variable string, of simulatedGPU) (specs.Device, erro
 		return specs.Device{}, err
 	}
 	path := filepath.Join(s.files(), of.UUID)
-	if err := replace(path, content); err != nil {
+	if err := durable.Replace(path, content, mode); err != nil {
 		return specs.Device{}, fmt.Errorf("the file of simulated GPU %s: %w", of.UUID, err)
 	}
 	return specs.Device{Name: of.UUID, ContainerEdits: specs.ContainerEdits{

@@ -17,11 +17,15 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/pkg/durable"
 )
 
 // retryAfter is how long the GPUs that could not be described are not described again:
 // looking for the driver's files takes a while.
 const retryAfter = 30 * time.Second
+
+// mode is that of the files: the runtime may run as another user.
+const mode = 0o644
 
 // Writer keeps the specification's file in line with the GPUs of the node. One goroutine
 // may call Update; Has and Changed may be called by any.
@@ -179,19 +183,10 @@ func (w *Writer) write() error {
 	if err := os.MkdirAll(w.dir, 0o755); err != nil { //nolint:gosec // the runtime may run as another user
 		return fmt.Errorf("the CDI specification can't be written: %w; see --cdi-spec-dir", err)
 	}
-	if err := replace(path, w.content); err != nil {
+	if err := durable.Replace(path, w.content, mode); err != nil {
 		return fmt.Errorf("the CDI specification can't be written: %w; see --cdi-spec-dir", err)
 	}
 	return nil
-}
-
-// replace replaces a file. The temporary file's name ends in a way that runtimes ignore.
-func replace(path string, content []byte) error {
-	temporary := path + unfinished
-	if err := os.WriteFile(temporary, content, 0o644); err != nil { //nolint:gosec // the runtime may run as another user
-		return err
-	}
-	return os.Rename(temporary, path)
 }
 
 // Writable returns why the agent's file can't be written to a directory, or nil.
@@ -199,7 +194,7 @@ func Writable(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the runtime may run as another user
 		return err
 	}
-	temporary := Path(dir) + unfinished
+	temporary := Path(dir) + durable.Unfinished
 	if err := os.WriteFile(temporary, nil, 0o600); err != nil {
 		return err
 	}
@@ -210,7 +205,7 @@ func Writable(dir string) error {
 // killed may have left.
 func Remove(dir string) error {
 	var problems []error
-	for _, path := range []string{Path(dir), Path(dir) + unfinished} {
+	for _, path := range []string{Path(dir), Path(dir) + durable.Unfinished} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			problems = append(problems, err)
 		}

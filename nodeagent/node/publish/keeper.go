@@ -11,6 +11,7 @@ import (
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/node/labels"
+	"falldio.github.io/gpu-controller/pkg/durable"
 )
 
 // Keeper keeps the inventory in a file on the node, as it is in the Node's annotation: for an agent
@@ -28,10 +29,11 @@ func NewKeeper(path string, options labels.Options) *Keeper {
 
 // Run keeps the inventory whenever it changes, until ctx ends.
 func (k *Keeper) Run(ctx context.Context, gpus GPUs) {
+	var problem error
 	for {
-		changed := gpus.Changed()
-		if err := k.keep(gpus.Snapshot()); err != nil {
-			klog.FromContext(ctx).Error(err, "The health of the GPUs can't be kept on the node; it is on the Node only")
+		changed, before := gpus.Changed(), problem
+		if problem = k.keep(gpus.Snapshot()); problem != nil && before == nil {
+			klog.FromContext(ctx).Error(problem, "The health of the GPUs can't be kept on the node; it is on the Node only until that works")
 		}
 		select {
 		case <-ctx.Done():
@@ -50,12 +52,13 @@ func (k *Keeper) keep(snapshot *gpu.Snapshot) error {
 	if err != nil || text == k.kept {
 		return err
 	}
-	k.kept = text // a failure is not repeated with every poll
-	temporary := k.path + ".new"
-	if err := os.WriteFile(temporary, []byte(text), 0o600); err != nil {
+	if err := durable.Replace(k.path, []byte(text), 0o600); err != nil {
+		k.kept = ""
+		_ = os.Remove(k.path) // it would not know what has broken since
 		return err
 	}
-	return os.Rename(temporary, k.path)
+	k.kept = text
+	return nil
 }
 
 // Histories returns what View.Histories would, as it was kept last. The error is os.ErrNotExist if

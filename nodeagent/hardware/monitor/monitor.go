@@ -134,6 +134,7 @@ func (m *Monitor) Poll(ctx context.Context) {
 		m.driverLost(ctx, err)
 		return
 	}
+	m.reachable = reachability{}
 	results := m.read(found.inventory.GPUs)
 	if m.stale = results.stale(); m.stale != nil && m.calls.idle() {
 		m.statistics.failed()

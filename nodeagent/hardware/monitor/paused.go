@@ -22,6 +22,7 @@ func (m *Monitor) paused() error {
 // leaveAlone disconnects from the driver, so that nothing of this process keeps it in use. A call
 // that is in flight delays that to a later poll.
 func (m *Monitor) leaveAlone(ctx context.Context, reason error) {
+	m.reachable = reachability{}
 	problem := fmt.Errorf("%w: %w", gpu.ErrPaused, reason)
 	if m.calls.idle() {
 		m.connection.close(ctx)

@@ -92,6 +92,42 @@ func TestAProcessThatWasStartedBeforeTheDriverIsRestarted(t *testing.T) {
 	}
 }
 
+// Only the time since it was out of reach again counts.
+func TestADriverThatWasInReachOrLeftAloneMeanwhileHasAnotherMinute(t *testing.T) {
+	t.Parallel()
+	inaccessible := fmt.Errorf("%w: %w", gpu.ErrUnavailable, gpu.ErrInaccessible)
+	for name, meanwhile := range map[string]func(*fixture, func(error)){
+		"in reach": func(f *fixture, _ func(error)) {
+			f.calls.fail(nil, nil)
+			f.pollsFor(accessPatience / 2)
+			if !f.monitor.connection.isOpen() {
+				f.Fatal("the driver is not in reach")
+			}
+		},
+		"left alone": func(f *fixture, pause func(error)) {
+			pause(errors.New("it is upgraded"))
+			f.poll()
+			pause(nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, pause := pausing(t)
+			f.monitor.config.Installed = func() bool { return true }
+			f.calls.fail(inaccessible, nil)
+			f.pollsFor(accessPatience / 2)
+			meanwhile(f, pause)
+			f.calls.fail(inaccessible, gpu.ErrStale)
+			f.pollsFor(accessPatience - often)
+			select {
+			case err := <-f.monitor.Broken():
+				t.Errorf("unexpected error %v", err)
+			default:
+			}
+		})
+	}
+}
+
 func TestAProcessIsNotRestartedForADriverThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

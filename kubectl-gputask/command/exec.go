@@ -137,7 +137,7 @@ func (e *execution) stream(ctx context.Context, executor remotecommand.Executor,
 	if terminal.Raw {
 		options.TerminalSizeQueue = sizes{terminal.MonitorSize(terminal.GetSize())}
 	} else {
-		options.Stderr = e.ErrOut
+		options.Stderr = e.rawErrOut
 	}
 	return terminal.Safe(func() error { return executor.StreamWithContext(ctx, options) })
 }

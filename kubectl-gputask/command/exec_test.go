@@ -35,7 +35,7 @@ func (shell) ExecInContainer(_ context.Context, pod, _, container string, comman
 		_, err := io.Copy(out, in)
 		return err
 	case "exit":
-		fmt.Fprintln(errOut, "it exits")
+		fmt.Fprintln(errOut, "it \x1b[4mexits")
 		return utilexec.CodeExitError{Err: errors.New("command terminated with exit code 7"), Code: 7}
 	}
 	return nil
@@ -96,7 +96,7 @@ func TestExec(t *testing.T) {
 			if command.ExitCode(err) != 7 {
 				t.Errorf("exit code %d of error %v, want 7", command.ExitCode(err), err)
 			}
-			if got := f.errOut.String(); got != "it exits\n" {
+			if got := f.errOut.String(); got != "it \x1b[4mexits\n" {
 				t.Errorf("standard error %q", got)
 			}
 		})

@@ -123,7 +123,7 @@ func (l *logs) print(ctx context.Context, clients *cluster.Clients, task *v1.GPU
 		}
 	}
 	if missing > 0 {
-		fmt.Fprintf(show.Safe(l.ErrOut), "%s not begun: %s\n", show.Count(missing, "Pod")+" "+haveHas(missing), orHint(task.Status.Message))
+		fmt.Fprintf(l.ErrOut, "%s not begun: %s\n", show.Count(missing, "Pod")+" "+haveHas(missing), orHint(task.Status.Message))
 	}
 	return failures
 }

@@ -6,6 +6,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -13,18 +14,23 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 )
 
 // session is one run of the program: its environment and the flags of all commands.
 type session struct {
 	*Environment
-	config *genericclioptions.ConfigFlags
-	colour string
+	// rawErrOut is ErrOut for what a container writes: a terminal may carry it out.
+	rawErrOut io.Writer
+	config    *genericclioptions.ConfigFlags
+	colour    string
 }
 
 // New returns the program's root command.
-func New(environment *Environment) *cobra.Command {
-	s := &session{Environment: environment, config: genericclioptions.NewConfigFlags(true)}
+func New(given *Environment) *cobra.Command {
+	environment := *given
+	environment.ErrOut = show.Safe(given.ErrOut)
+	s := &session{Environment: &environment, rawErrOut: given.ErrOut, config: genericclioptions.NewConfigFlags(true)}
 	root := &cobra.Command{
 		Use:   "kubectl-gputask",
 		Short: "Run GPUTasks, and find out why they wait",

@@ -4,6 +4,10 @@
 package command_test
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +58,37 @@ func TestAMessageOfAClusterIsShownAndNotCarriedOutByTheTerminal(t *testing.T) {
 			out := f.out.String()
 			if strings.Contains(out, "\x1b]") || strings.Contains(out, "\x1b[8m") || strings.Contains(out, "\r") {
 				t.Errorf("%q", out)
+			}
+		})
+	}
+}
+
+// Errors may be anybody's texts, too: those of a webhook, of a proxy, of who answers for an agent.
+func TestErrorsOfAClusterAreShownAndNotCarriedOutByTheTerminal(t *testing.T) {
+	t.Parallel()
+	const hostile = "\x1b]0;owned\x1b\\"
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		connection, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer connection.Close()
+		fmt.Fprintf(connection, "HTTP/1.1 404 %s\r\nContent-Length: 0\r\n\r\n", hostile)
+	}))
+	t.Cleanup(agent.Close)
+	for _, args := range []string{"explain small-0", "top --metrics-url=" + agent.URL} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			f := fragmented(t)
+			if strings.HasPrefix(args, "explain") {
+				f.refuse("nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New(hostile)), nil)
+			}
+			if err := f.run(strings.Fields(args)...); err != nil {
+				t.Fatal(err)
+			}
+			if all := f.out.String() + f.errOut.String(); !strings.Contains(all, "^[]0;owned^[\\") || strings.Contains(all, hostile) {
+				t.Errorf("%q", all)
 			}
 		})
 	}

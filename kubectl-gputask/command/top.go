@@ -136,9 +136,10 @@ func (t *top) write(ctx context.Context, to *session, clients *cluster.Clients, 
 	if !t.isText() {
 		return t.printValue(to.Out, answer)
 	}
-	show.Top(to.page(), answer)
+	page := to.page()
+	show.Top(page, answer)
 	if note != nil {
-		fmt.Fprintf(to.Out, "\nUtilisation is not known for all GPUs: %v\n", note)
+		fmt.Fprintf(page, "\nUtilisation is not known for all GPUs: %v\n", note)
 	}
 	return nil
 }

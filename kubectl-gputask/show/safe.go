@@ -4,14 +4,23 @@
 package show
 
 import (
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
 // harmless replaces what a terminal would carry out instead of showing it, except for our own styles: texts of the cluster may be anybody's.
-// ESC and CR are shown as kubectl shows them; the others are backspace and the one-character forms of escape sequences.
-var harmless = strings.NewReplacer(append(ownStyles(),
-	"\x1b", "^[", "\r", `\r`, "\b", `\b`, "\u0090", `\u0090`, "\u009b", `\u009b`, "\u009d", `\u009d`)...)
+// ESC and CR are shown as kubectl shows them; the others are backspace and the one-character forms of escape sequences (C1).
+var harmless = strings.NewReplacer(slices.Concat(ownStyles(), []string{"\x1b", "^[", "\r", `\r`, "\b", `\b`}, oneCharacterForms())...)
+
+func oneCharacterForms() []string {
+	var pairs []string
+	for c := '\u0080'; c <= '\u009f'; c++ {
+		pairs = append(pairs, string(c), fmt.Sprintf(`\u%04x`, c))
+	}
+	return pairs
+}
 
 // ownStyles returns pairs that leave the sequences of Paint as they are. A Replacer prefers the pairs that come first.
 func ownStyles() []string {

@@ -4,7 +4,6 @@
 package informer
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"unique"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/interning"
 )
 
 // Trimmer makes objects small for caches from which decisions are made. It drops managed fields, and
@@ -20,15 +20,17 @@ import (
 // Pods and Nodes in such caches are never written back. It is safe for concurrent use.
 type Trimmer struct {
 	mu    sync.Mutex
-	lists map[string]corev1.ResourceList
+	lists interning.ResourceLists
 }
 
 // NewTrimmer returns a Trimmer.
-func NewTrimmer() *Trimmer { return &Trimmer{lists: map[string]corev1.ResourceList{}} }
+func NewTrimmer() *Trimmer { return &Trimmer{lists: interning.NewResourceLists()} }
 
 // Transform trims an object; it is a cache.TransformFunc. It changes the object, which nobody else
 // knows yet.
 func (t *Trimmer) Transform(object any) (any, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch object := object.(type) {
 	case *corev1.Pod:
 		t.trimPod(object)
@@ -74,34 +76,8 @@ func exact[T any](list []T) []T {
 // shared returns an equal string, of which there is one.
 func shared(text string) string { return unique.Make(text).Value() }
 
-// maxShared is how many different lists of resources are kept to be shared.
-const maxShared = 4096
-
 func (t *Trimmer) shareResources(r *corev1.ResourceRequirements) {
-	r.Requests, r.Limits = t.shareList(r.Requests), t.shareList(r.Limits)
-}
-
-// shareList returns a list that is equal to the given one. Objects in caches are never changed, so
-// they can share them.
-func (t *Trimmer) shareList(list corev1.ResourceList) corev1.ResourceList {
-	if list == nil {
-		return nil
-	}
-	key := make([]byte, 0, 128)
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		quantity := list[name]
-		key = append(append(key, name...), '=')
-		key = append(append(key, quantity.String()...), ',')
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if known, found := t.lists[string(key)]; found {
-		return known
-	}
-	if len(t.lists) < maxShared {
-		t.lists[string(key)] = list
-	}
-	return list
+	r.Requests, r.Limits = t.lists.Intern(r.Requests), t.lists.Intern(r.Limits)
 }
 
 // trimPod keeps what a Pod requests, where it may go and how it fares.

@@ -4,7 +4,9 @@
 package informer
 
 import (
+	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -140,20 +142,55 @@ func TestATaskIsKeptWhole(t *testing.T) {
 	}
 }
 
+func requesting(list corev1.ResourceList) *corev1.Pod {
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list}}}}}
+}
+
 func TestEqualRequestsAreShared(t *testing.T) {
 	t.Parallel()
 	trimmer := NewTrimmer()
-	list := func(cpu string) corev1.ResourceList {
-		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	trimmed := func(cpu string) corev1.ResourceList {
+		pod := requesting(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi")})
+		if _, err := trimmer.Transform(pod); err != nil {
+			t.Fatal(err)
+		}
+		return pod.Spec.Containers[0].Resources.Requests
 	}
 	same := func(a, b corev1.ResourceList) bool {
 		return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 	}
-	first := trimmer.shareList(list("1"))
-	if !same(first, trimmer.shareList(list("1"))) || same(first, trimmer.shareList(list("2"))) {
+	first := trimmed("1")
+	if !same(first, trimmed("1")) || same(first, trimmed("2")) {
 		t.Error("equal lists are not one, or others are")
 	}
-	if trimmer.shareList(nil) != nil {
-		t.Error("no list has become one")
+}
+
+// Whoever can create Pods can request as many resources as an object can hold.
+func TestNothingStaysOfPodsThatRequestManyResources(t *testing.T) { //nolint:paralleltest // it measures the memory
+	trimmer := NewTrimmer()
+	before := usedMiB()
+	for i := range 4096 {
+		list := corev1.ResourceList{}
+		for j := range 200 {
+			list[corev1.ResourceName(fmt.Sprintf("example.com/none-%d-%d", i, j))] = resource.MustParse("1")
+		}
+		if _, err := trimmer.Transform(requesting(list)); err != nil {
+			t.Fatal(err)
+		}
 	}
+	after := usedMiB()
+	t.Logf("memory: %.1f MiB before, %.1f MiB after", before, after)
+	if after > before+16 {
+		t.Errorf("%.1f MiB are in use, %.1f MiB were before", after, before)
+	}
+	runtime.KeepAlive(trimmer)
+}
+
+// usedMiB returns how much memory is in use.
+func usedMiB() float64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return float64(stats.HeapAlloc) / (1 << 20)
 }

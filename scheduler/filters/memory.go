@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"falldio.github.io/gpu-controller/scheduler/interning"
+	"falldio.github.io/gpu-controller/pkg/interning"
 )
 
 const (

@@ -55,7 +55,7 @@ func (t *Trimmer) trimStatuses(statuses []corev1.ContainerStatus) []corev1.Conta
 		if before.Resources == nil && before.AllocatedResources == nil && !restarted {
 			continue
 		}
-		after := corev1.ContainerStatus{Name: before.Name, Resources: before.Resources, AllocatedResources: t.shareList(before.AllocatedResources)}
+		after := corev1.ContainerStatus{Name: before.Name, Resources: before.Resources, AllocatedResources: t.lists.Intern(before.AllocatedResources)}
 		if restarted {
 			after.RestartCount, after.State.Running = before.RestartCount, before.State.Running
 		}
@@ -68,7 +68,7 @@ func (t *Trimmer) trimStatuses(statuses []corev1.ContainerStatus) []corev1.Conta
 }
 
 func (t *Trimmer) shareResources(r *corev1.ResourceRequirements) {
-	r.Requests, r.Limits = t.shareList(r.Requests), t.shareList(r.Limits)
+	r.Requests, r.Limits = t.lists.Intern(r.Requests), t.lists.Intern(r.Limits)
 }
 
 // isContent reports whether a volume is there for its content only, which the kubelet gets

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 	queuedRetry = 5 * time.Minute
 	// maxTrying bounds how many tasks with the same cause try at the same time.
 	maxTrying = 64
+	// minQueue is from what length on a queue is searched for tasks that have left.
+	minQueue = 64
 )
 
 // refusedTasks are the tasks whose objects the API server has refused, by cause. One task of each
@@ -209,7 +212,21 @@ func (r *refusedTasks) remove(key cache.ObjectName, task *refusedTask) {
 		delete(r.byCause, group.cause)
 		return
 	}
+	if len(group.queue) > 2*group.size+minQueue {
+		r.compact(group)
+	}
 	r.advance(group)
+}
+
+// compact drops from the queue of a group those that have left, and all but the first place of each other one.
+func (r *refusedTasks) compact(group *refusedGroup) {
+	seen := sets.New[cache.ObjectName]()
+	group.queue = slices.DeleteFunc(group.queue, func(key cache.ObjectName) bool {
+		task := r.byTask[key]
+		left := task == nil || task.group != group || seen.Has(key)
+		seen.Insert(key)
+		return left
+	})
 }
 
 // advance lets as many tasks of a group try as the window allows, and wakes them when they may.

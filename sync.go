@@ -22,6 +22,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
+// maxRequeue is how long a task waits in the queue at most: it stays there until then even if it is deleted.
+const maxRequeue = time.Hour
+
 // syncTask reconciles one task: gather, decide, apply. After an error it is to be retried.
 func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 	task, err := c.tasks.GPUTasks(key.Namespace).Get(key.Name)
@@ -113,7 +116,7 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 		c.queue.AddAfter(key, podEventBatch) // so that the status drops it too
 	}
 	if err == nil && plan.RequeueAfter > 0 {
-		c.queue.AddAfter(key, plan.RequeueAfter)
+		c.queue.AddAfter(key, min(plan.RequeueAfter, maxRequeue))
 	}
 	return err
 }

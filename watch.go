@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -125,10 +126,22 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 		return
 	}
 	key := cache.NewObjectName(pod.Namespace, owner.Name)
-	if task, err := c.tasks.GPUTasks(key.Namespace).Get(key.Name); err == nil && task.UID == owner.UID {
+	if task := c.owning(key, owner.UID); task != nil {
 		c.successes.add(task, pod)
+		if c.owning(key, owner.UID) == nil {
+			c.successes.forget(task) // its deletion was handled meanwhile
+		}
 	}
 	c.expectations.ObserveCreation(key, pod.Name)
 	c.rescheduling.Changed()
 	c.enqueueAfter(key, podEventBatch)
+}
+
+// owning returns the task of a name that has a UID; nil if there is none.
+func (c *Controller) owning(key cache.ObjectName, uid types.UID) *v1.GPUTask {
+	task, err := c.tasks.GPUTasks(key.Namespace).Get(key.Name)
+	if err != nil || task.UID != uid {
+		return nil // a lister's only error is not found
+	}
+	return task
 }

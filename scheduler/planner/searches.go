@@ -54,7 +54,7 @@ func (s *searches) within(until time.Time) time.Time {
 }
 
 func (s *searches) limit(group string, members int) time.Duration {
-	return min(searchLimit+time.Duration(members)*memberLimit, max(usualSearch, s.limits[group]))
+	return max(min(searchLimit+time.Duration(members)*memberLimit, usualSearch), s.limits[group])
 }
 
 // ended records whether a search for places of a gang was long enough.

@@ -120,6 +120,14 @@ func TestASearchThatWasTooShortIsFollowedByALongerOne(t *testing.T) {
 		}
 		s.ended("large", 1000, false)
 	}
+	for _, want := range []time.Duration{220, 440, 880, 1760, 3520, 6000, 6000} {
+		s.begin()
+		if got := s.deadline("small", 1, now).Sub(now); got != want*time.Millisecond {
+			t.Errorf("a search for a Pod may take %v, want %d ms", got, want)
+		}
+		s.ended("small", 1, false)
+	}
+	s.ended("small", 1, true)
 	if s.ended("large", 1000, true); len(s.limits) > 0 {
 		t.Errorf("kept after a search that was long enough: %v", s.limits)
 	}

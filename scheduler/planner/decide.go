@@ -228,7 +228,7 @@ func (p *Planner) learn(attempt *gangs.Attempt) (news bool) {
 	for _, m := range attempt.Waiting {
 		if !m.Learned {
 			m.Learned, news = true, true
-			p.mirror.Learn(p.shapeOf(m), p.expectedToEnd(m.Pod()))
+			p.mirror.Learn(p.shapeOf(&m.Shape), p.expectedToEnd(m.Pod()))
 		}
 	}
 	return news
@@ -452,7 +452,7 @@ func (p *Planner) placeOn(attempt *gangs.Attempt, node string, questions *asked)
 		return ready.places[0], true
 	}
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
-		shape := p.shapeOf(attempt.Waiting[0])
+		shape := p.shapeOf(&attempt.Waiting[0].Shape)
 		place, fits = cluster.On(node, cluster.Request(shape))
 		if questions != nil {
 			questions.on(cluster, shape, node, &place, fits)

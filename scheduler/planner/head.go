@@ -166,7 +166,7 @@ func (p *Planner) nodeClasses(entries []inLine) []string {
 				if kinds == nil {
 					kinds = kindsOf(cluster)
 				}
-				a.classes[asked] = classOfNodes(kinds, cluster.Request(p.mirror.Counted(*entries[i].Shape)))
+				a.classes[asked] = classOfNodes(kinds, cluster.Request(p.shapeOf(entries[i].Shape)))
 			})
 		}
 		classes[i] = a.classes[asked]

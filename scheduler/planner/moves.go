@@ -100,7 +100,7 @@ const (
 
 // checkArrival returns the place that is kept for a Pod if the Pod can take it now.
 func (p *Planner) checkArrival(cluster *placement.Cluster, m *gangs.Member, to *mirror.Destination) (placement.Place, arrival) {
-	request := cluster.Request(p.mirror.Counted(m.Shape))
+	request := cluster.Request(p.shapeOf(&m.Shape))
 	reason, err := cluster.Fit(to.Node, request)
 	if to.Paused && reason == placement.ResourceTooSmall { // slices that are not offered are as if there were none
 		return placement.Place{}, arrivesLater

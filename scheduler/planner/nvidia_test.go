@@ -13,6 +13,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
 // asNVIDIA makes a Pod ask for its GPUs as nvidia.com/gpu.
@@ -90,6 +91,28 @@ func TestGPUsThatNoNodeListsKeepAPodFromNoNode(t *testing.T) {
 	f.comes(later)
 	if decision := f.decide(later); decision.Node != "" || !strings.Contains(decision.Waits, "1 node does not offer nvidia.com/gpu") {
 		t.Errorf("a node lists the resource now, decision %+v", decision)
+	}
+}
+
+func TestWhoAsksForGPUsThatNoNodeListsCompetesForNodesAndIsMoved(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, name := range []string{"a", "b"} {
+		f.addNode(name, "l", 0)
+		f.change(name, func(n *corev1.Node) { n.Labels[v1.LabelNodePool] = name })
+		f.keep(name, moved("to-"+name))
+	}
+	for _, node := range []string{"a", "b"} {
+		anywhere, there := pod("to-"+node, 1, asNVIDIA), pod("in-"+node, 1, asNVIDIA)
+		there.Spec.NodeSelector = map[string]string{v1.LabelNodePool: node}
+		f.comes(anywhere, there)
+		if decision := f.decide(anywhere); decision.Node != node {
+			t.Errorf("a Pod that is moved to node %s gets %+v", node, decision)
+		}
+		class := f.nodeClasses([]inLine{{Waiting: gangs.Waiting{Shape: &f.registry.Member(there.UID).Shape}}})[0]
+		if want := " in " + node; class != want {
+			t.Errorf("one with a node selector competes for nodes of %q, want %q", class, want)
+		}
 	}
 }
 

@@ -32,16 +32,17 @@ type roles struct {
 // many as need, must get a place; the others get one if there is room.
 func (p *Planner) rolesOf(waiting []*gangs.Member, need int) *roles {
 	class := func(m *gangs.Member) string { return p.classOf(m).Key }
-	return &roles{Members: snapshot.NewMembers(waiting, p.shapeOf, class, need)}
+	shape := func(m *gangs.Member) placement.Shape { return p.shapeOf(&m.Shape) }
+	return &roles{Members: snapshot.NewMembers(waiting, shape, class, need)}
 }
 
-// shapeOf returns what a member needs. Cards that the engine can't count, or is not to, are
-// left to kube-scheduler, as resources are that no node lists.
-func (p *Planner) shapeOf(m *gangs.Member) placement.Shape {
-	if name := snapshot.GPUResource(&m.Shape); !p.registry.Handles(name) || !p.mirror.Lists(name) {
-		return p.mirror.Counted(snapshot.WithoutCards(m.Shape))
+// shapeOf returns what a Pod needs in the engine's terms. Cards that the engine can't count, or is not to, are
+// left to kube-scheduler, as resources are that no node lists. It may be called within With or For of the mirror.
+func (p *Planner) shapeOf(shape *placement.Shape) placement.Shape {
+	if name := snapshot.GPUResource(shape); !p.registry.Handles(name) || !p.mirror.Lists(name) {
+		return p.mirror.Counted(snapshot.WithoutCards(*shape))
 	}
-	return p.mirror.Counted(m.Shape)
+	return p.mirror.Counted(*shape)
 }
 
 // plan plans the gang, with the filters' consent.

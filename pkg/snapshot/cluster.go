@@ -24,7 +24,7 @@ func (v *NodeView) Cluster(policy placement.Policy, nodes []*corev1.Node, pods [
 	c := &Cluster{Cluster: placement.NewCluster(policy), Cards: make(map[string]Cards, len(nodes))}
 	described := make(map[string]*placement.Node, len(nodes))
 	for _, node := range nodes {
-		v.Observe(node)
+		v.observe(node)
 	}
 	for _, node := range nodes {
 		n, cards, err := v.Node(node)

@@ -116,14 +116,3 @@ func WithoutCards(shape placement.Shape) placement.Shape {
 	shape.Selector = selector.withoutResource()
 	return shape
 }
-
-// Lists reports whether any observed node lists a resource by which shapes ask for GPUs, so
-// that the engine can count it. See Track.
-func (v *NodeView) Lists(resource corev1.ResourceName) bool {
-	return resource != v1.ResourceNVIDIAGPU || v.isListed(string(resource))
-}
-
-func (v *NodeView) isListed(resource string) bool {
-	tracked := v.resources[resource]
-	return tracked != nil && tracked.listed
-}

@@ -26,7 +26,7 @@ type NodeView struct {
 	// of them lists: it is not counted. See Counted.
 	Exact bool
 	// Published are the GPUs that DRA drivers publish, by node, in the order of their UUIDs;
-	// nil if that is not known. It is not changed, but replaced.
+	// nil if that is not known. The owner changes it: others use a Clone.
 	Published map[string][]PublishedGPU
 	// Edition is for the owner: the number of changes of the view after which nodes had to be converted again.
 	Edition uint64

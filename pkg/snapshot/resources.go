@@ -58,16 +58,11 @@ func mustBeListed(name string) bool {
 	return !strings.Contains(name, "/") || ofOurSlices(corev1.ResourceName(name))
 }
 
-// Observe notes which of the tracked resources a node lists. It reports whether that was
-// known already: otherwise all nodes have to be converted again.
-func (v *NodeView) Observe(node *corev1.Node) (known bool) {
-	known = true
+// observe notes which of the tracked resources a node lists.
+func (v *NodeView) observe(node *corev1.Node) {
 	for name, tracked := range v.resources {
-		if !tracked.listed && Lists(node, name) {
-			tracked.listed, known = true, false
-		}
+		tracked.listed = tracked.listed || Lists(node, name)
 	}
-	return known
 }
 
 // Lists reports whether a node lists a resource. The kubelet goes on listing none of

@@ -76,7 +76,7 @@ func TestTheOtherResourcesOfANode(t *testing.T) {
 			}
 			view := NodeView{}
 			view.Track(&shape)
-			view.Observe(test.node)
+			view.observe(test.node)
 			described, _, err := view.Node(test.node)
 			if err != nil {
 				t.Fatal(err)
@@ -85,34 +85,5 @@ func TestTheOtherResourcesOfANode(t *testing.T) {
 				t.Errorf("resources (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestAViewKnowsWhenNodesHaveToBeConvertedAgain(t *testing.T) {
-	t.Parallel()
-	view := NodeView{}
-	shape, err := Shape(selecting(pod("gpu=1,rdma/hca=1"), "disk", "ssd"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tracks := func() bool {
-		news := view.Track(&shape)
-		return news.IsEmpty()
-	}
-	steps := []struct {
-		what string
-		do   func() bool
-		want bool
-	}{
-		{"a shape is new", tracks, false},
-		{"it comes again", tracks, true},
-		{"a node does not list the resource", func() bool { return view.Observe(node()) }, true},
-		{"a node lists it", func() bool { return view.Observe(node(having("rdma/hca", "0"))) }, false},
-		{"another one lists it", func() bool { return view.Observe(node(having("rdma/hca", "1"))) }, true},
-	}
-	for _, step := range steps {
-		if got := step.do(); got != step.want {
-			t.Fatalf("%s: got %t, want %t", step.what, got, step.want)
-		}
 	}
 }

@@ -253,7 +253,7 @@ func TestAViewForPeopleCountsSlicesThatNobodyAsksFor(t *testing.T) {
 	t.Parallel()
 	view, nodes := NodeView{}, []*corev1.Node{node(alsoOffering(small, "3"), alsoOffering("rdma/hca", "1"))}
 	view.TrackSlices(nodes)
-	view.Observe(nodes[0])
+	view.observe(nodes[0])
 	described, _, err := view.Node(nodes[0])
 	if err != nil {
 		t.Fatal(err)

@@ -178,8 +178,7 @@ func (t *Tracker) Settled(claim types.UID) {
 	t.hold(pendingKey(claim), nil)
 }
 
-// Assumed records that kube-scheduler's view shows a claim in a version of which the informer has not told, or no longer does:
-// then the version is empty.
+// Assumed records that kube-scheduler's view of a claim has changed before the informer has told of it.
 func (t *Tracker) Assumed(namespace, name string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -301,13 +300,13 @@ func (t *Tracker) hold(key string, next *holding) {
 	if before.equals(next) {
 		return
 	}
-	t.release(before)
+	t.markChanged(before)
 	t.holders.set(key, next)
-	t.release(next)
+	t.markChanged(next)
 }
 
-// release records that what a claim holds, or has held, has to be told.
-func (t *Tracker) release(one *holding) {
+// markChanged has takeChanged return what is held where a claim holds something, or has held it.
+func (t *Tracker) markChanged(one *holding) {
 	if one == nil {
 		return
 	}

@@ -142,8 +142,8 @@ type Size struct {
 
 // Size returns how much is kept.
 func (m *Mirror) Size() Size {
-	m.lock()
-	defer m.unlock()
+	m.lockEngine()
+	defer m.unlockEngine()
 	shapes, bytes := m.cluster.Requests()
 	return Size{Mentions: m.view.Size(), Shapes: shapes, Bytes: bytes}
 }

@@ -228,8 +228,8 @@ func (m *Mirror) Version() uint64 {
 // it stays the same, a request that has found no place still has none, whatever was
 // placed meanwhile. To know that it was the same all the time, read it before the attempt.
 func (m *Mirror) Freed() uint64 {
-	m.lock()
-	defer m.unlock()
+	m.lockEngine()
+	defer m.unlockEngine()
 	return m.freed
 }
 

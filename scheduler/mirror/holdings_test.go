@@ -89,14 +89,29 @@ func TestPodsCountForTheModelThatTheirNodeIsLabelledWithLater(t *testing.T) {
 // Another scheduler may bind a Pod while it has a seat elsewhere.
 func TestAPodThatWasBoundElsewhereCountsThereOnceItsSeatHasEnded(t *testing.T) {
 	t.Parallel()
-	m, w := newMirror(t), newWorld(t, aNode(t, "a", cards("a", 4)), aNode(t, "b", cards("b", 4)))
-	m.Refresh(w.snapshot())
-	pod := aPod("p", 3, 0)
-	hold(t, m, pod, "a")
-	w.add(on(t, pod, "b"))
-	m.Refresh(w.snapshot())
-	m.Release([]types.UID{pod.UID})
-	if got := roomFor(w, m, shapeOf(t, aPod("next", 2, 0))); got != 2 {
-		t.Errorf("there is room for %d Pods with two GPUs, want 2 on the node that nobody uses", got)
+	for name, test := range map[string]struct {
+		ends func(w *world, m *Mirror, pod *corev1.Pod)
+		want int
+	}{
+		"it is given back":  {func(_ *world, m *Mirror, pod *corev1.Pod) { m.Release([]types.UID{pod.UID}) }, 2},
+		"its node has gone": {func(w *world, _ *Mirror, _ *corev1.Pod) { w.drop("a") }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, w := newMirror(t), newWorld(t, aNode(t, "a", cards("a", 4)), aNode(t, "b", cards("b", 4)))
+			m.Refresh(w.snapshot())
+			pod := aPod("p", 3, 0)
+			hold(t, m, pod, "a")
+			w.add(on(t, pod, "b"))
+			m.Refresh(w.snapshot())
+			before := m.Version()
+			if m.Refresh(w.snapshot()); m.Version() != before {
+				t.Error("nothing has changed, but nodes are counted anew")
+			}
+			test.ends(w, m, pod)
+			if got := roomFor(w, m, shapeOf(t, aPod("next", 2, 0))); got != test.want {
+				t.Errorf("there is room for %d Pods with two GPUs, want %d: on nodes that nobody uses", got, test.want)
+			}
+		})
 	}
 }

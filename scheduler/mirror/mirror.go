@@ -114,6 +114,8 @@ type entry struct {
 	held, seen bool
 	// previous is the Pod as the snapshot showed it in an earlier attempt.
 	previous *corev1.Pod
+	// elsewhere is another node on which the snapshot shows the Pod, which counts there as soon as the seat has ended; nil for none.
+	elsewhere *node
 	// lost is true if a card of the seat has gone.
 	lost bool
 	pass uint64

@@ -29,6 +29,9 @@ func (m *Mirror) forget(uid types.UID) {
 		return
 	}
 	delete(m.pods, uid)
+	if e.elsewhere != nil {
+		e.elsewhere.generation = 0
+	}
 	m.count(e, -1)
 	if m.priorities[e.priority]--; m.priorities[e.priority] == 0 {
 		delete(m.priorities, e.priority)

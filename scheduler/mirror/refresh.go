@@ -234,7 +234,7 @@ func (m *Mirror) observe(n *node, pod *corev1.Pod) {
 		e.use = m.useOf(n, e)
 		m.place(pod.UID, e)
 	case e.held && !e.seen && e.node != n.described.Name:
-		n.generation = 0 // an earlier attempt, or another scheduler's Binding: it counts here as soon as the seat has ended
+		e.elsewhere = n // an earlier attempt, or another scheduler's Binding
 		return
 	case e.held && !e.seen && e.previous == pod:
 		return // the snapshot shows an earlier attempt

@@ -8,6 +8,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	certutil "k8s.io/client-go/util/cert"
 )
@@ -29,7 +31,41 @@ func (d *page) certificate() (*encryption, error) {
 	case d.certFile != "":
 		return d.certificateOfFiles()
 	}
-	// The name is that of the Service; the certificate is valid for a year.
+	return d.ownCertificate()
+}
+
+// renewAfter is how long a certificate that is made here is shown. It is valid for a year.
+const renewAfter = 365 * 24 * time.Hour / 2
+
+// ownCertificate makes a certificate now, and another one at the first handshake after renewAfter.
+func (d *page) ownCertificate() (*encryption, error) {
+	pair, err := makeCertificate()
+	if err != nil {
+		return nil, err
+	}
+	const describe = "with a certificate made now, whose SHA-256 fingerprint is %s"
+	description := fmt.Sprintf(describe, fingerprint(pair))
+	made := d.Clock.Now()
+	var mu sync.Mutex
+	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if d.Clock.Since(made) < renewAfter {
+			return pair, nil
+		}
+		renewed, err := makeCertificate()
+		if err != nil {
+			return nil, err
+		}
+		pair, made = renewed, d.Clock.Now()
+		fmt.Fprintf(d.Out, "The page is served "+describe+".\n", fingerprint(pair))
+		return pair, nil
+	}
+	return &encryption{config: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: get}, description: description}, nil
+}
+
+// makeCertificate makes a certificate with the name of the Service.
+func makeCertificate() (*tls.Certificate, error) {
 	certificate, key, err := certutil.GenerateSelfSignedCertKey("gputask-dashboard", nil, []string{"localhost"})
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
@@ -38,10 +74,7 @@ func (d *page) certificate() (*encryption, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
 	}
-	return &encryption{
-		config:      &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}},
-		description: "with a certificate made now, whose SHA-256 fingerprint is " + fingerprint(&pair),
-	}, nil
+	return &pair, nil
 }
 
 // certificateOfFiles reads the files at each handshake, because what renews certificates replaces them. It fails if they can't be read now.

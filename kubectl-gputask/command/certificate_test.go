@@ -10,8 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	certutil "k8s.io/client-go/util/cert"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // handshake returns the fingerprint of the certificate that a server shows.
@@ -39,12 +42,24 @@ func handshake(t *testing.T, config *tls.Config) string {
 
 func TestThePageInTheClusterMakesACertificateIfItIsGivenNone(t *testing.T) {
 	t.Parallel()
-	served, err := (&page{}).certificate()
+	var out strings.Builder
+	clock := clocktesting.NewFakeClock(time.Now())
+	environment := &Environment{IOStreams: genericiooptions.IOStreams{Out: &out}, Clock: clock}
+	served, err := (&page{session: &session{Environment: environment}}).certificate()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shown := handshake(t, served.config); !strings.Contains(served.description, shown) {
-		t.Errorf("the log says %q, but the certificate is %s", served.description, shown)
+	first := handshake(t, served.config)
+	if !strings.Contains(served.description, first) {
+		t.Errorf("the log says %q, but the certificate is %s", served.description, first)
+	}
+	clock.Step(renewAfter - time.Hour)
+	if shown := handshake(t, served.config); shown != first {
+		t.Errorf("after less than half a year another certificate is shown: %s", shown)
+	}
+	clock.Step(2 * time.Hour)
+	if shown := handshake(t, served.config); shown == first || !strings.Contains(out.String(), shown) {
+		t.Errorf("after half a year certificate %s is shown, the first one was %s, and the log says %q", shown, first, out.String())
 	}
 	if plain, err := (&page{plainHTTP: true}).certificate(); err != nil || plain.config != nil {
 		t.Errorf("--plain-http: %+v, %v", plain, err)

@@ -73,7 +73,7 @@ func TestErrorsOfAClusterAreShownAndNotCarriedOutByTheTerminal(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		defer connection.Close()
+		defer func() { _ = connection.Close() }()
 		fmt.Fprintf(connection, "HTTP/1.1 404 %s\r\nContent-Length: 0\r\n\r\n", hostile)
 	}))
 	t.Cleanup(agent.Close)

@@ -1,0 +1,73 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podfacts
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Outcome is what has become of a Pod, whether it is being deleted or not.
+type Outcome int
+
+const (
+	// Pending: the Pod waits for a node or for its containers.
+	Pending Outcome = iota
+	// Running: its containers run, or may: on a node that does not answer, nobody knows.
+	Running
+	// Succeeded: its containers have ended with exit code 0.
+	Succeeded
+	// Failed: it ended by its own fault, an exceeded limit of its own included.
+	Failed
+	// Refused: its node gave it up before any container had started.
+	Refused
+	// Lost: it ended by no fault of its own, after it was stopped or lost with its node.
+	Lost
+)
+
+// OutcomeOf returns what has become of a Pod.
+func OutcomeOf(pod *corev1.Pod) Outcome {
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded:
+		return Succeeded
+	case corev1.PodFailed:
+		return whyFailed(pod)
+	case corev1.PodRunning, corev1.PodUnknown:
+		return Running
+	default:
+		return Pending
+	}
+}
+
+// Ended reports whether a Pod has ended, however: it no longer holds anything of its node, even if a finalizer keeps it.
+func Ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// HoldsNode reports whether a Pod has a node, and may still use what it got there.
+func HoldsNode(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && !Ended(pod) }
+
+// WasRefused reports whether a node gave up a Pod before any of its containers had started.
+func WasRefused(pod *corev1.Pod) bool { return OutcomeOf(pod) == Refused }
+
+// whyFailed returns by whose fault a Pod in phase Failed has ended.
+func whyFailed(pod *corev1.Pod) Outcome {
+	switch {
+	case IsDisrupted(pod):
+		return Lost
+	case !kubeletEnded(pod) && endIsUnknown(pod):
+		return Lost
+	case EverStarted(pod):
+		return Failed
+	case pod.Spec.NodeName == "":
+		return Lost // nobody but a person or a controller can have done that
+	default:
+		return Refused
+	}
+}
+
+// kubeletEnded reports whether the kubelet itself ended a Pod, and waited for its containers. It gives a reason then, and adds the
+// condition DisruptionTarget unless the Pod has exceeded a limit of its own.
+func kubeletEnded(pod *corev1.Pod) bool {
+	return pod.Status.Reason != "" && !anyStatus(pod, func(status *corev1.ContainerStatus) bool { return status.State.Running != nil })
+}

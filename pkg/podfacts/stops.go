@@ -1,0 +1,52 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podfacts
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// IsDisrupted reports whether somebody stops a Pod, or has, or its node does to save itself: by preemption, eviction, a taint,
+// a shutdown. An eviction for exceeding a limit of its own is none.
+func IsDisrupted(pod *corev1.Pod) bool { return disruption(pod) != nil }
+
+// StoppedBy returns in a few words who stops a Pod, or has: "preempted", "evicted" …; "" if nobody does, or it can't be seen.
+func StoppedBy(pod *corev1.Pod) string {
+	condition := disruption(pod)
+	if condition == nil {
+		return ""
+	}
+	switch condition.Reason {
+	case corev1.PodReasonPreemptionByScheduler:
+		return "preempted"
+	case "EvictionByEvictionAPI":
+		return "evicted"
+	case "DeletionByTaintManager", "DeletionByPodGC":
+		return "lost with its node"
+	case "DeletionByDeviceTaintManager":
+		return "lost with its device"
+	case corev1.PodReasonTerminationByKubelet:
+		return "stopped by its node"
+	default:
+		return "stopped: " + condition.Reason
+	}
+}
+
+func disruption(pod *corev1.Pod) *corev1.PodCondition {
+	condition := Condition(pod, corev1.DisruptionTarget)
+	if condition == nil || condition.Status != corev1.ConditionTrue {
+		return nil
+	}
+	return condition
+}
+
+// Condition returns a condition of a Pod, nil if it has none of the type.
+func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}

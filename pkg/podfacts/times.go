@@ -1,0 +1,83 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podfacts
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// BoundAt returns when a Pod got its node, by the API server's clock: as long as the scheduler's condition does not say it, when its
+// node saw it, or when it was created, for a Pod that was created with a node.
+func BoundAt(pod *corev1.Pod) (at time.Time, known bool) {
+	if bound := Condition(pod, corev1.PodScheduled); bound != nil && bound.Status == corev1.ConditionTrue {
+		return bound.LastTransitionTime.Time, true
+	}
+	if pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Time, true
+	}
+	return pod.CreationTimestamp.Time, !pod.CreationTimestamp.IsZero()
+}
+
+// EndedAt returns when the last container of a Pod ended, by its node's clock. It is not known of Pods that were stopped before a
+// container ran, and of those whose containers were lost.
+func EndedAt(pod *corev1.Pod) (at time.Time, known bool) {
+	for i := range pod.Status.ContainerStatuses {
+		if ended := pod.Status.ContainerStatuses[i].State.Terminated; ended != nil && ended.FinishedAt.After(at) {
+			at = ended.FinishedAt.Time
+		}
+	}
+	return at, !at.IsZero()
+}
+
+// Started returns when a Pod began its current work, by its node's clock: a container that was restarted has lost everything before.
+func Started(pod *corev1.Pod) time.Time {
+	work := StatusOf(pod, WorkContainer(pod))
+	if work != nil && WasRestarted(work) {
+		return work.State.Running.StartedAt.Time
+	}
+	return FirstStarted(pod)
+}
+
+// FirstStarted returns when a Pod began its first work, by its node's clock. Its owner can't put that off by restarting it.
+func FirstStarted(pod *corev1.Pod) time.Time {
+	if pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Time
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// EndedBeforeDeletion reports whether a Pod's containers had ended when its deletion was requested. The one is a time of the node's
+// clock, the other of the API server's.
+func EndedBeforeDeletion(pod *corev1.Pod) bool {
+	var grace time.Duration
+	if pod.DeletionGracePeriodSeconds != nil {
+		grace = time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+	}
+	requested := pod.DeletionTimestamp.Add(-grace)
+	end, known := EndedAt(pod)
+	return known && end.Add(clockLag(pod)).Before(requested)
+}
+
+// maxPickUp is how long a kubelet takes at most to see a Pod that was bound to its node, as far as
+// clockLag is concerned.
+const maxPickUp = 10 * time.Second
+
+// clockLag returns by how much the clock of a Pod's node may be behind the API server's, 0 if
+// nothing suggests that it is: the kubelet can't have seen the Pod before it was bound. A clock
+// that is ahead does no harm: what ended before the deletion may seem to have ended after it, and
+// runs again.
+func clockLag(pod *corev1.Pod) time.Duration {
+	bound := Condition(pod, corev1.PodScheduled)
+	if bound == nil || bound.Status != corev1.ConditionTrue || pod.Status.StartTime == nil {
+		return 0
+	}
+	const resolution = time.Second // of times in the API
+	lag := bound.LastTransitionTime.Sub(pod.Status.StartTime.Time)
+	if lag <= resolution {
+		return 0
+	}
+	return lag + maxPickUp
+}

@@ -85,33 +85,12 @@ func seconds(d time.Duration) string { return strconv.Itoa(int(d.Seconds())) }
 // mountRequest shows the annotation with the request to the containers as a file, unless the
 // template has something else in its place.
 func mountRequest(spec *corev1.PodSpec) {
-	for i := range spec.Volumes {
-		if spec.Volumes[i].Name == checkpointVolume {
-			return
-		}
-	}
-	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: checkpointVolume, VolumeSource: corev1.VolumeSource{
+	mountEverywhere(spec, corev1.VolumeMount{MountPath: checkpointFolder, ReadOnly: true}, corev1.Volume{Name: checkpointVolume, VolumeSource: corev1.VolumeSource{
 		DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
 			Path:     checkpointFile,
 			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + v1.AnnotationCheckpointRequested + "']"},
 		}}},
 	}})
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} { // sidecars are among the former
-		for i := range containers {
-			if container := &containers[i]; !mounts(container, checkpointFolder) {
-				container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: checkpointVolume, MountPath: checkpointFolder, ReadOnly: true})
-			}
-		}
-	}
-}
-
-func mounts(container *corev1.Container, path string) bool {
-	for i := range container.VolumeMounts {
-		if container.VolumeMounts[i].MountPath == path {
-			return true
-		}
-	}
-	return false
 }
 
 // confirmCheckpoints passes the time of the task's last checkpoint on to Pods that were asked for

@@ -61,6 +61,7 @@ func newPod(task *v1.GPUTask, role *Role, index int, attempt int32, defaults Pod
 	avoidFailedNodes(&pod.Spec, task)
 	applyCheckpoint(pod, task, template)
 	applyRendezvous(&pod.Spec, task, role, index-role.First)
+	applySharedMemory(&pod.Spec, task, role)
 	return pod, nil
 }
 

@@ -48,9 +48,14 @@ func TestPodOfAManifestWithFiveFields(t *testing.T) {
 				{Key: "falldio.com/gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 				{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 			},
+			Volumes: []corev1.Volume{{Name: "gputask-shm", VolumeSource: corev1.VolumeSource{
+				EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
+			}}},
 			Containers: []corev1.Container{{
 				Name: "gpu-task", Image: "cuda",
-				Resources: corev1.ResourceRequirements{Limits: resources, Requests: resources},
+				Env:          []corev1.EnvVar{{Name: "PET_NPROC_PER_NODE", Value: "2"}},
+				Resources:    corev1.ResourceRequirements{Limits: resources, Requests: resources},
+				VolumeMounts: []corev1.VolumeMount{{Name: "gputask-shm", MountPath: "/dev/shm"}},
 			}},
 		},
 	}

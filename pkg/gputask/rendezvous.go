@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -23,6 +24,9 @@ const masterPort = 29500
 
 // variableIndex is the environment variable with a Pod's index, as batch/v1 Job names it.
 const variableIndex = "JOB_COMPLETION_INDEX"
+
+// variableProcesses is the environment variable with how many processes torchrun starts in a Pod.
+const variableProcesses = "PET_NPROC_PER_NODE"
 
 // hasRendezvous reports whether the Pods of a task get ranks and names.
 func hasRendezvous(task *v1.GPUTask) bool {
@@ -95,12 +99,12 @@ func hostName(task *v1.GPUTask, role string, index int) string {
 // which frameworks learn about the gang, or about their place in the array. index is that in the
 // role. What the template sets stays.
 func applyRendezvous(spec *corev1.PodSpec, task *v1.GPUTask, role *Role, index int) {
-	if IsArray(task) {
-		setVariables(spec, []corev1.EnvVar{{Name: variableIndex, Value: strconv.Itoa(index)}})
+	if !hasRendezvous(task) {
+		setVariables(spec, lonelyVariables(task, role, index))
 		return
 	}
-	if !hasRendezvous(task) {
-		return
+	if spec.HostNetwork && spec.DNSPolicy == "" { // the default would be the node's DNS server, which knows no Services
+		spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
 	}
 	ownHosts := spec.Hostname != "" // the same for all members: none of them can be found by it
 	if !ownHosts {
@@ -113,10 +117,28 @@ func applyRendezvous(spec *corev1.PodSpec, task *v1.GPUTask, role *Role, index i
 	if role.Name != "" {
 		variables = append(variables, roleVariables(task, role)...)
 	}
-	if !ownHosts {
-		variables = append(variables, masterVariables(task, hostName(task, role.Name, 0)+"."+spec.Subdomain)...)
+	if master := firstAddress(task, role); master != "" {
+		variables = append(variables, masterVariables(task, role, index, master)...)
 	}
 	setVariables(spec, variables)
+}
+
+// firstAddress returns the name in DNS of the first Pod of a role; empty if its template names the hosts so that it has none,
+// or the same as others.
+func firstAddress(task *v1.GPUTask, role *Role) string {
+	spec := &corev1.PodSpec{}
+	if role.Template != nil {
+		spec = &role.Template.Spec
+	}
+	_, most := sizes(task, role)
+	switch {
+	case spec.Hostname == "":
+		return hostName(task, role.Name, 0) + "." + cmp.Or(spec.Subdomain, ServiceName(task))
+	case spec.Subdomain == "" || most > 1:
+		return ""
+	default:
+		return spec.Hostname + "." + spec.Subdomain
+	}
 }
 
 // setVariables adds the variables that the containers of a Pod do not set.
@@ -129,12 +151,23 @@ func setVariables(spec *corev1.PodSpec, variables []corev1.EnvVar) {
 	}
 }
 
+// lonelyVariables are those of Pods that need not find each other: their place in an array, and how many processes torchrun starts.
+func lonelyVariables(task *v1.GPUTask, role *Role, index int) (variables []corev1.EnvVar) {
+	if IsArray(task) {
+		variables = append(variables, corev1.EnvVar{Name: variableIndex, Value: strconv.Itoa(index)})
+	}
+	if processes := processesPerPod(role); processes > 1 && task.Spec.Rendezvous != v1.RendezvousNone {
+		variables = append(variables, corev1.EnvVar{Name: variableProcesses, Value: strconv.Itoa(processes)})
+	}
+	return variables
+}
+
 // rankVariables tell a program that runs once in each Pod which of them it is. torchrun, which
 // starts one process for each GPU, reads those with PET_:
 // https://pytorch.org/docs/stable/elastic/run.html
 func rankVariables(task *v1.GPUTask, role *Role, index int) []corev1.EnvVar {
-	rank, size := strconv.Itoa(index), strconv.Itoa(role.Count())
-	return []corev1.EnvVar{
+	rank, size, processes := strconv.Itoa(index), strconv.Itoa(role.Count()), processesPerPod(role)
+	variables := []corev1.EnvVar{
 		{Name: "RANK", Value: rank},
 		{Name: "NODE_RANK", Value: rank},
 		{Name: variableIndex, Value: rank},
@@ -142,8 +175,12 @@ func rankVariables(task *v1.GPUTask, role *Role, index int) []corev1.EnvVar {
 		{Name: "LOCAL_WORLD_SIZE", Value: "1"},
 		{Name: "PET_NODE_RANK", Value: rank},
 		{Name: "PET_NNODES", Value: nodeCounts(task, role)},
-		{Name: "PET_NPROC_PER_NODE", Value: strconv.Itoa(processesPerPod(role))},
+		{Name: variableProcesses, Value: strconv.Itoa(processes)},
 	}
+	if processes == 1 { // else programs that start a process for each GPU would believe that somebody has done so
+		variables = append(variables, corev1.EnvVar{Name: "LOCAL_RANK", Value: "0"})
+	}
+	return variables
 }
 
 // nodeCounts returns how many Pods torchrun waits for: "4", or "2:4" for at least 2 and up to 4.
@@ -169,18 +206,24 @@ func sizes(task *v1.GPUTask, role *Role) (least, most int) {
 
 // roleVariables tell a program its role and where the first Pod of the first role is.
 func roleVariables(task *v1.GPUTask, role *Role) []corev1.EnvVar {
-	leader := hostName(task, task.Spec.Roles[0].Name, 0) + "." + ServiceName(task)
-	return []corev1.EnvVar{{Name: "GPUTASK_ROLE", Value: role.Name}, {Name: "GPUTASK_LEADER_ADDR", Value: leader}}
+	variables := []corev1.EnvVar{{Name: "GPUTASK_ROLE", Value: role.Name}}
+	if leader := firstAddress(task, &Roles(task)[0]); leader != "" {
+		variables = append(variables, corev1.EnvVar{Name: "GPUTASK_LEADER_ADDR", Value: leader})
+	}
+	return variables
 }
 
-// masterVariables tell where rank 0 is. Those of torchrun refer to the others, which the
+// masterVariables tell where rank 0 is. Those of torchrun and JAX refer to the others, which the
 // template may have set.
-func masterVariables(task *v1.GPUTask, address string) []corev1.EnvVar {
+func masterVariables(task *v1.GPUTask, role *Role, index int, address string) []corev1.EnvVar {
 	variables := []corev1.EnvVar{
 		{Name: "MASTER_ADDR", Value: address},
 		{Name: "MASTER_PORT", Value: strconv.Itoa(masterPort)},
 		{Name: "PET_MASTER_ADDR", Value: "$(MASTER_ADDR)"},
 		{Name: "PET_MASTER_PORT", Value: "$(MASTER_PORT)"},
+		{Name: "JAX_COORDINATOR_ADDRESS", Value: "$(MASTER_ADDR):$(MASTER_PORT)"},
+		{Name: "JAX_NUM_PROCESSES", Value: strconv.Itoa(role.Count())},
+		{Name: "JAX_PROCESS_ID", Value: strconv.Itoa(index)},
 	}
 	if isElastic(task) { // torchrun can do with fewer only if it finds the others itself
 		variables = append(variables,

@@ -40,6 +40,7 @@ func TestMembersOfAGangFindEachOther(t *testing.T) {
 		"RANK": "2", "NODE_RANK": "2", "JOB_COMPLETION_INDEX": "2", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "1",
 		"PET_NODE_RANK": "2", "PET_NNODES": "4", "PET_NPROC_PER_NODE": "8",
 		"PET_MASTER_ADDR": "$(MASTER_ADDR)", "PET_MASTER_PORT": "$(MASTER_PORT)",
+		"JAX_COORDINATOR_ADDRESS": "$(MASTER_ADDR):$(MASTER_PORT)", "JAX_NUM_PROCESSES": "4", "JAX_PROCESS_ID": "2",
 	}
 	if diff := cmp.Diff(want, environment(&pod.Spec.Containers[0])); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)

@@ -72,9 +72,9 @@ func (t *Trimmer) shareResources(r *corev1.ResourceRequirements) {
 }
 
 // isContent reports whether a volume is there for its content only, which the kubelet gets
-// from the API server: it is available on any node.
+// from the API server, or is empty: it is available on any node.
 func isContent(volume corev1.Volume) bool {
-	return volume.ConfigMap != nil || volume.Secret != nil || volume.DownwardAPI != nil || volume.Projected != nil
+	return volume.EmptyDir != nil || volume.ConfigMap != nil || volume.Secret != nil || volume.DownwardAPI != nil || volume.Projected != nil
 }
 
 // trimmed returns the elements without those to drop, with no memory for the latter.

@@ -51,6 +51,8 @@ type Explanation struct {
 	// Immovable is the reason why not, and empty if it may be.
 	Judged    bool   `json:"-"`
 	Immovable string `json:"immovable,omitempty"`
+	// Warnings are what Events say about its Pods, if they were read.
+	Warnings []PodWarning `json:"warnings,omitempty"`
 	// Problems are objects of the cluster that could not be parsed.
 	Problems []string `json:"problems,omitempty"`
 }

@@ -22,3 +22,13 @@ func Events(ctx context.Context, clients *Clients, namespace string, uid types.U
 	}
 	return slices.DeleteFunc(list.Items, func(event corev1.Event) bool { return event.InvolvedObject.UID != uid }), nil
 }
+
+// PodWarnings returns the Warning Events about the Pods of a namespace, in no order.
+func PodWarnings(ctx context.Context, clients *Clients, namespace string) ([]corev1.Event, error) {
+	selector := fields.Set{"involvedObject.kind": "Pod", "type": corev1.EventTypeWarning}.AsSelector().String()
+	list, err := clients.Kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -74,8 +76,20 @@ func (d *description) write(ctx context.Context, clients *cluster.Clients, task 
 	if err != nil {
 		return err
 	}
-	show.Describe(d.page(), &show.Description{Task: task, Pods: pods, Events: events})
+	warnings, err := cluster.PodWarnings(ctx, clients, task.Namespace)
+	if err != nil {
+		return fmt.Errorf("listing the events of Pods of task %s: %w", task.Name, err)
+	}
+	show.Describe(d.page(), &show.Description{Task: task, Pods: pods, Events: events, Warnings: analysis.PodWarnings(warnings, uidsOf(pods))})
 	return nil
+}
+
+func uidsOf(pods []corev1.Pod) []types.UID {
+	uids := make([]types.UID, len(pods))
+	for i := range pods {
+		uids[i] = pods[i].UID
+	}
+	return uids
 }
 
 // eventsOf returns the events of a task, the oldest first.
@@ -85,7 +99,7 @@ func eventsOf(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) (
 		return nil, fmt.Errorf("listing the events of task %s: %w", task.Name, err)
 	}
 	slices.SortStableFunc(events, func(a, b corev1.Event) int {
-		return cmp.Or(show.TimeOf(&a).Compare(show.TimeOf(&b)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(analysis.TimeOf(&a).Compare(analysis.TimeOf(&b)), cmp.Compare(a.Name, b.Name))
 	})
 	return events, nil
 }

@@ -9,12 +9,15 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 type explanation struct {
@@ -67,7 +70,7 @@ func (e *explanation) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	answers, failures := e.answers(clients, observed, names)
+	answers, failures := e.answers(ctx, clients, observed, names)
 	if err := e.write(answers, e.several(names)); err != nil {
 		failures = append(failures, err)
 	}
@@ -76,7 +79,7 @@ func (e *explanation) run(ctx context.Context, names []string) error {
 }
 
 // answers explains the chosen tasks as part of the cluster, all by the same observation.
-func (e *explanation) answers(clients *cluster.Clients, observed *cluster.Observation, args []string) ([]*analysis.Explanation, []error) {
+func (e *explanation) answers(ctx context.Context, clients *cluster.Clients, observed *cluster.Observation, args []string) ([]*analysis.Explanation, []error) {
 	names, failures := taskNames(args)
 	if len(args) == 0 {
 		selector, err := labels.Parse(e.selector)
@@ -96,6 +99,7 @@ func (e *explanation) answers(clients *cluster.Clients, observed *cluster.Observ
 	}
 	view := analysis.NewView(&observed.Objects, nil)
 	view.UseQueues(observed.Queues.ForAnalysis(), observed.Waiting)
+	warnings := e.warnings(ctx, clients)
 	var answers []*analysis.Explanation
 	for _, name := range names {
 		answer, found := view.Explain(clients.Namespace, name)
@@ -103,15 +107,40 @@ func (e *explanation) answers(clients *cluster.Clients, observed *cluster.Observ
 			failures = append(failures, fmt.Errorf("there is no task %q in namespace %s", name, clients.Namespace))
 			continue
 		}
+		answer.Warnings = analysis.PodWarnings(warnings, observedPods(observed, answer.Task))
 		answers = append(answers, answer)
 	}
 	return answers, failures
+}
+
+// warnings returns the Warning Events about Pods. Who may not read them gets an explanation without.
+func (e *explanation) warnings(ctx context.Context, clients *cluster.Clients) []corev1.Event {
+	events, err := cluster.PodWarnings(ctx, clients, clients.Namespace)
+	if err != nil {
+		fmt.Fprintf(e.ErrOut, "What Events say about Pods is not shown: %v\n", err)
+	}
+	return events
+}
+
+// observedPods returns the UIDs of the Pods of a task.
+func observedPods(observed *cluster.Observation, task *v1.GPUTask) []types.UID {
+	var uids []types.UID
+	for i := range observed.Tasks {
+		if observed.Tasks[i].UID != task.UID {
+			continue
+		}
+		for _, pod := range observed.Tasks[i].Pods {
+			uids = append(uids, pod.UID)
+		}
+	}
+	return uids
 }
 
 // alone explains tasks by their own status and Pods, for users without the rights to list the
 // whole cluster.
 func (e *explanation) alone(ctx context.Context, clients *cluster.Clients, names []string) ([]*analysis.Explanation, []error) {
 	tasks, failures := e.find(ctx, e.session, clients, names)
+	warnings := e.warnings(ctx, clients)
 	var answers []*analysis.Explanation
 	for i := range tasks {
 		pods, err := podsOf(ctx, clients, &tasks[i])
@@ -119,7 +148,9 @@ func (e *explanation) alone(ctx context.Context, clients *cluster.Clients, names
 			failures = append(failures, err)
 			continue
 		}
-		answers = append(answers, analysis.Alone(&tasks[i], pods))
+		answer := analysis.Alone(&tasks[i], pods)
+		answer.Warnings = analysis.PodWarnings(warnings, uidsOf(pods))
+		answers = append(answers, answer)
 	}
 	return answers, failures
 }

@@ -23,7 +23,6 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/access"
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/rows"
-	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
@@ -95,7 +94,7 @@ func eventsOf(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, p
 			return nil, err
 		}
 		for i := range events {
-			list = append(list, rows.EventOf(&events[i], show.TimeOf(&events[i])))
+			list = append(list, rows.EventOf(&events[i], analysis.TimeOf(&events[i])))
 		}
 	}
 	slices.SortStableFunc(list, func(a, b rows.Event) int { return a.Time.Compare(b.Time.Time) })

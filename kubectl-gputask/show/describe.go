@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
@@ -23,6 +24,8 @@ type Description struct {
 	Task   *v1.GPUTask
 	Pods   []corev1.Pod
 	Events []corev1.Event
+	// Warnings are those of its Pods.
+	Warnings []analysis.PodWarning
 }
 
 // Describe writes all details of a task.
@@ -54,6 +57,7 @@ func Describe(p *Page, d *Description) {
 	describePods(p, d.Pods)
 	describeConditions(p, task.Status.Conditions)
 	describeEvents(p, d.Events)
+	warnings(p, d.Warnings)
 }
 
 func mapText(values map[string]string) string {
@@ -243,20 +247,6 @@ func describeConditions(p *Page, conditions []metav1.Condition) {
 	t.write(p)
 }
 
-// TimeOf returns when an Event last occurred.
-func TimeOf(event *corev1.Event) time.Time {
-	switch {
-	case event.Series != nil:
-		return event.Series.LastObservedTime.Time
-	case !event.LastTimestamp.IsZero():
-		return event.LastTimestamp.Time
-	case !event.EventTime.IsZero():
-		return event.EventTime.Time
-	default:
-		return event.CreationTimestamp.Time
-	}
-}
-
 func describeEvents(p *Page, events []corev1.Event) {
 	p.Title("Events")
 	if len(events) == 0 {
@@ -267,7 +257,24 @@ func describeEvents(p *Page, events []corev1.Event) {
 	t.indent = "  "
 	for i := range events {
 		event := &events[i]
-		t.add(p.Age(TimeOf(event)), event.Type, event.Reason, orText(event.ReportingController, event.Source.Component), oneLine(event.Message))
+		t.add(p.Age(analysis.TimeOf(event)), event.Type, event.Reason, orText(event.ReportingController, event.Source.Component), oneLine(event.Message))
+	}
+	t.write(p)
+}
+
+// shownWarnings limits how many different warnings are shown.
+const shownWarnings = 8
+
+// warnings writes what nodes and others say about Pods of a task, the latest last.
+func warnings(p *Page, list []analysis.PodWarning) {
+	if len(list) == 0 {
+		return
+	}
+	p.Title("Warnings about its Pods")
+	t := newTable("AGE", "POD", "REASON", "MESSAGE")
+	t.indent = "  "
+	for _, warning := range list[max(len(list)-shownWarnings, 0):] {
+		t.add(p.Age(warning.Time.Time), abbreviate(warning.Pods, 1), warning.Reason, oneLine(warning.Message))
 	}
 	t.write(p)
 }

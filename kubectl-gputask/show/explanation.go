@@ -25,6 +25,7 @@ func Explanation(p *Page, e *analysis.Explanation) {
 	if e.Outlook != nil {
 		outlook(p, e.Outlook)
 	}
+	warnings(p, e.Warnings)
 	problems(p, e.Problems)
 }
 
@@ -41,7 +42,7 @@ func explanationPairs(p *Page, e *analysis.Explanation) *pairs {
 	for _, line := range usesText(e.Uses) {
 		f.add("Runs on", line)
 	}
-	if e.Outlook == nil && len(e.WaitsFor) == 0 && len(e.Uses) == 0 {
+	if e.Outlook == nil && len(e.WaitsFor) == 0 && (len(e.Uses) == 0 || saysMore(task)) {
 		f.addIf("Message", oneLine(task.Status.Message))
 	}
 	addTurn(p, f, e)
@@ -55,6 +56,11 @@ func explanationPairs(p *Page, e *analysis.Explanation) *pairs {
 		f.add("Plan", planText(p, &plan))
 	}
 	return f
+}
+
+// saysMore reports whether the message of a task with Pods on nodes says more than where they are.
+func saysMore(task *v1.GPUTask) bool {
+	return task.Status.Phase != v1.PhaseRunning || strings.Contains(task.Status.Message, "; ")
 }
 
 // addTurn adds the task's queue, its position there, and when it is expected to start.

@@ -126,29 +126,6 @@ func TestSignsOfGPUs(t *testing.T) {
 	}
 }
 
-func TestTimesOfEvents(t *testing.T) {
-	t.Parallel()
-	at := func(minutes int) time.Time { return testTime.Add(time.Duration(minutes) * time.Minute) }
-	tests := []struct {
-		name  string
-		event corev1.Event
-		want  time.Time
-	}{
-		{"of a series the last", corev1.Event{Series: &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(at(4))}, LastTimestamp: metav1.NewTime(at(3))}, at(4)},
-		{"of old events the last", corev1.Event{LastTimestamp: metav1.NewTime(at(3)), EventTime: metav1.NewMicroTime(at(2))}, at(3)},
-		{"of new events their time", corev1.Event{EventTime: metav1.NewMicroTime(at(2))}, at(2)},
-		{"without any, the object's", corev1.Event{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(at(1))}}, at(1)},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			if got := TimeOf(&test.event); !got.Equal(test.want) {
-				t.Errorf("got %v, want %v", got, test.want)
-			}
-		})
-	}
-}
-
 func TestAnAssignmentThatCannotBeReadIsNamed(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{inventory.AssignmentAnnotation: "{"}}}

@@ -176,7 +176,7 @@ func TestDecide(t *testing.T) {
 				p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
 					Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
 			})),
-			want: wanted{phase: v1.PhasePending, message: "Pod train: ImagePullBackOff: no such image"},
+			want: wanted{phase: v1.PhasePending, message: "Pod train on node node-1: ImagePullBackOff: no such image"},
 		},
 		"a task succeeds with its Pod": {
 			task: single(), pods: pods(single().pod(0, 0).succeeded()),

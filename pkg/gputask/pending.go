@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,11 +26,11 @@ func (d *decision) waitingFor(unscheduled unscheduledPods) string {
 	if unscheduled.text != "" {
 		return d.podsWait(unscheduled.count) + "for a node: " + unscheduled.text
 	}
-	if text := d.containerTexts(); text != "" {
+	if text := cmp.Or(d.containerTexts(), d.slowText()); text != "" {
 		d.plan.cause = shorten(text)
 		return text
 	}
-	return d.podsWait(d.countNotRunning()) + noCause
+	return cmp.Or(d.startingText(), d.podsWait(d.countNotRunning())+noCause)
 }
 
 // noCause ends messages that say only that Pods have not started.
@@ -64,7 +65,7 @@ func (d *decision) containerTexts() string {
 			continue
 		}
 		if text := containerText(m.pod); text != "" {
-			return fmt.Sprintf("Pod %s: %s", m.pod.Name, text)
+			return podOnNode(m.pod) + ": " + text
 		}
 	}
 	return ""

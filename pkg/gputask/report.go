@@ -129,7 +129,7 @@ func (d *decision) runningText() string {
 // starting: nothing suggests that they will have to wait.
 func (d *decision) awaitsSuccessors(unscheduled unscheduledPods) bool {
 	return IsArray(d.Task) && d.Task.Status.Phase == v1.PhaseRunning && d.countDone() > 0 &&
-		d.cause() == "" && unscheduled.text == "" && d.containerTexts() == ""
+		d.cause() == "" && unscheduled.text == "" && d.containerTexts() == "" && d.slowText() == ""
 }
 
 func (d *decision) reportObstacle() {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
+	"falldio.github.io/gpu-controller/pkg/apierror"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
@@ -160,6 +161,7 @@ func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, task
 		return false, nil // the event of its deletion is still to come
 	}
 	if err != nil {
+		c.reportRefusedStatus(task, err)
 		return false, fmt.Errorf("writing the status: %w", err)
 	}
 	c.expectations.ExpectVersion(key, written.ResourceVersion)
@@ -168,6 +170,21 @@ func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, task
 	}
 	c.reportChange(ctx, task, status)
 	return true, nil
+}
+
+// reasonStatusRefused is the Event of a task whose status the API server refuses.
+const reasonStatusRefused = "StatusRefused"
+
+// reportRefusedStatus tells the task's user that the API server refuses its status: nothing is done before it is written. An Event
+// always fits.
+func (c *Controller) reportRefusedStatus(task *v1.GPUTask, err error) {
+	switch text := apierror.Message(err); {
+	case apierror.IsTooLarge(err):
+		c.recorder.Eventf(task, corev1.EventTypeWarning, reasonStatusRefused,
+			"the task is too large: the API server can't store its status with it (%s); put long arguments, variables and annotations of the template into a ConfigMap or a volume", text)
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
+		c.recorder.Eventf(task, corev1.EventTypeWarning, reasonStatusRefused, "the API server refuses the task's status: %s", text)
+	}
 }
 
 // reportChange reports a change of status in the log, in metrics and in Events.

@@ -11,8 +11,8 @@
 //   - all lists get bounds, and so do the names of containers: a short list in a manifest can be a
 //     large structure in each of thousands of Pods, and without bounds the API server rejects validation
 //     rules over them as too expensive;
-//   - a rule bounds the text in all Pods of the task's template together. Over the templates of roles it
-//     would be too expensive: there, only the controller refuses what is too large;
+//   - rules bound the text of the task's template, in one Pod and in all of them together. Over the templates of roles it
+//     they would be too expensive: there, only the controller refuses what is too large;
 //   - the list of containers becomes optional, since the controller has a default.
 //     Otherwise Go clients could not leave it out: they always send the Pod's spec,
 //     even if it is empty.
@@ -39,8 +39,9 @@ const (
 	// maxEntries bounds the other lists of a template, and its annotations; maxLongEntries those that
 	// people, or their tools, write long: arguments, variables and the values of selectors.
 	maxEntries, maxLongEntries = 256, 1024
-	// maxText bounds the bytes in arguments, variables and annotations of all Pods of a task together.
-	maxText = 256 << 20
+	// maxText bounds the bytes in arguments, variables and annotations of all Pods of a task together, maxPodText those of each. etcd
+	// stores at most 1.5 MiB in an object, and the status of a task needs some of it, the more the longer the task runs.
+	maxText, maxPodText = 256 << 20, 1 << 20
 	// maxContainerName is the length of a DNS label, Kubernetes' own limit.
 	maxContainerName = 63
 	// maxRequirements and maxValues are far above what people write into a selector.
@@ -102,7 +103,7 @@ func finishTemplates(root *apiextensionsv1.JSONSchemaProps) error {
 	if err := finishTemplate(&spec); err != nil {
 		return err
 	}
-	spec.XValidations = append(spec.XValidations, textRule())
+	spec.XValidations = append(spec.XValidations, textRules()...)
 	root.Properties["spec"] = spec
 	return nil
 }
@@ -124,9 +125,9 @@ func finishTemplate(spec *apiextensionsv1.JSONSchemaProps) error {
 	return nil
 }
 
-// textRule returns the rule that bounds the text in all Pods of a task's template. What is not changed is not looked at: a task that was
-// stored before there was this rule can still be suspended.
-func textRule() apiextensionsv1.ValidationRule {
+// textRules returns the rules that bound the text of a task's template, in one Pod and in all of them. What is not changed is not looked at: a
+// task that was stored before there were these rules can still be suspended.
+func textRules() []apiextensionsv1.ValidationRule {
 	const pods = "(has(self.roles) ? self.roles.map(r, r.replicas).sum() : has(self.completions) ? self.completions : has(self.maxReplicas) ? self.maxReplicas : self.replicas)"
 	const unchanged = "oldSelf.hasValue() && has(oldSelf.value().template) && self.template == oldSelf.value().template"
 	const annotations = "(has(self.template.metadata) && has(self.template.metadata.annotations) ? self.template.metadata.annotations.map(k, size(self.template.metadata.annotations[k])).sum() : 0)"
@@ -137,11 +138,20 @@ func textRule() apiextensionsv1.ValidationRule {
 			"(has(c.command) ? c.command.map(a, size(a)).sum() : 0) + (has(c.args) ? c.args.map(a, size(a)).sum() : 0) + "+
 			"(has(c.env) ? c.env.map(e, has(e.value) ? size(e.value) : 0).sum() : 0)).sum() : 0)")
 	}
-	return apiextensionsv1.ValidationRule{
-		Rule:            fmt.Sprintf("!has(self.template) || %s || (%s) * %s <= %d", unchanged, strings.Join(terms, " + "), pods, maxText),
-		Message:         "the arguments, the values of variables and the annotations of all Pods must not have more than 256 MiB together: put long ones into a ConfigMap or a volume, or lower the number of Pods",
-		FieldPath:       ".template",
-		OptionalOldSelf: new(true),
+	text := "(" + strings.Join(terms, " + ") + ")"
+	rule := func(limit, message string) apiextensionsv1.ValidationRule {
+		return apiextensionsv1.ValidationRule{
+			Rule:            fmt.Sprintf("!has(self.template) || %s || %s", unchanged, limit),
+			Message:         "the arguments, the values of variables and the annotations of " + message,
+			FieldPath:       ".template",
+			OptionalOldSelf: new(true),
+		}
+	}
+	return []apiextensionsv1.ValidationRule{
+		rule(fmt.Sprintf("%s <= %d", text, maxPodText),
+			"a Pod must not have more than 1 MiB together, as the store of the API server takes no larger tasks: put long ones into a ConfigMap or a volume"),
+		rule(fmt.Sprintf("%s * %s <= %d", text, pods, maxText),
+			"all Pods must not have more than 256 MiB together: put long ones into a ConfigMap or a volume, or lower the number of Pods"),
 	}
 }
 

@@ -6,6 +6,7 @@ package apierror
 
 import (
 	"errors"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -17,6 +18,11 @@ func IsTransient(err error) bool {
 	return !errors.As(err, &status) ||
 		apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
+}
+
+// IsTooLarge reports whether the API server, or its store, does not take an object because of its size.
+func IsTooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(Message(err), "request is too large")
 }
 
 // Message returns the API server's own message, without what client-go and callers have

@@ -29,6 +29,22 @@ func volumesOf(count int) string {
 	return string(text)
 }
 
+func TestATemplateLeavesRoomForTheStatusInTheStore(t *testing.T) {
+	t.Parallel()
+	v := validator(t, "gputasks")
+	const tooMuchText = "must not have more than 1 MiB together"
+	of := func(length int) string {
+		half := strings.Repeat("a", length/2)
+		return fmt.Sprintf(`{"template": {"metadata": {"annotations": {"a": %q}}, "spec": {"containers": [{"name": "gpu-task", "args": [%q]}]}}}`, half, half)
+	}
+	if err := v.Create(taskOf(t, of(1<<20))); err != nil {
+		t.Errorf("1 MiB is refused: %v", err)
+	}
+	if err := v.Create(taskOf(t, of(1<<20+2))); err == nil || !strings.Contains(err.Error(), tooMuchText) {
+		t.Errorf("more than 1 MiB: %v, want %q", err, tooMuchText)
+	}
+}
+
 func TestATemplateIsBoundedTogetherWithTheNumberOfItsPods(t *testing.T) {
 	t.Parallel()
 	v := validator(t, "gputasks")

@@ -104,6 +104,7 @@ func (d *decision) newPod(m *member) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
+	pod.Labels[v1.LabelTemplateHash] = d.templateHash()
 	if d.plan.MinAvailable != "" {
 		pod.Labels[v1.LabelMinAvailable] = d.plan.MinAvailable
 	}

@@ -152,7 +152,7 @@ func (d *decision) lastEnd(failed []*member) *metav1.Time {
 
 func (d *decision) checkDeadline() {
 	seconds := d.Task.Spec.ActiveDeadlineSeconds
-	if seconds == nil || d.status.StartTime == nil || d.isFailing() || d.hasSucceeded() {
+	if seconds == nil || d.status.StartTime == nil || d.isFailing() || d.hasSucceeded() || d.hasOutdatedPods() { // they restart the deadline
 		return
 	}
 	left := d.status.StartTime.Add(time.Duration(*seconds) * time.Second).Sub(d.Now)

@@ -5,6 +5,7 @@ package gputask
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -147,6 +148,8 @@ type decision struct {
 	roles   []Role
 	members []member // by index
 	stray   []*corev1.Pod
+	// templateHash returns that of the task.
+	templateHash func() string
 	// completed are the indexes that have succeeded, also those that an elastic gang has no more;
 	// failed those of an array that have failed for good.
 	completed, failed indexSet
@@ -166,10 +169,11 @@ func newDecision(in Input) (*decision, error) {
 		return nil, fmt.Errorf("status.failedIndexes: %w", err)
 	}
 	d := &decision{Input: in, completed: completed, failed: failed, roles: Roles(in.Task)}
+	d.templateHash = sync.OnceValue(func() string { return TemplateHash(in.Task) })
 	d.plan.Status = *in.Task.Status.DeepCopy()
 	d.plan.Status.EstimatedStart = nil // unless it still waits
 	d.status = &d.plan.Status
-	d.members, d.stray = matchMembers(in.Task, d.roles, in.Pods)
+	d.matchMembers()
 	for i := range d.members {
 		d.members[i].succeeded, d.members[i].failed = completed.has(i), failed.has(i)
 	}
@@ -187,6 +191,8 @@ func (d *decision) advance() {
 		d.failIndexes()
 	case SuspensionRequested(d.Task):
 		d.suspend()
+	case d.hasOutdatedPods():
+		d.replaceOutdated()
 	default:
 		d.start()
 	}

@@ -41,6 +41,9 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 	if refused := after.Refusals; refused != nil && (before.Refusals == nil || refused.Count > before.Refusals.Count) {
 		add(corev1.EventTypeWarning, ReasonRefusedByNode, fmt.Sprintf("node %s has refused a Pod: %s", refused.Node, refused.Message))
 	}
+	if changed := findCondition(after.Conditions, v1.ConditionSuspended); changed != nil && changed.Reason == reasonChanged && !conditionIsTrue(before.Conditions, v1.ConditionSuspended) {
+		add(corev1.EventTypeNormal, reasonChanged, changed.Message)
+	}
 	if lostPods(before, after) {
 		add(corev1.EventTypeWarning, ReasonPodLost, lostEvent(after))
 	}
@@ -125,6 +128,6 @@ func lostPods(before, after *v1.GPUTaskStatus) bool {
 	return before.Phase == v1.PhaseRunning && after.Phase == v1.PhasePending &&
 		after.Restarts == before.Restarts &&
 		after.CompletedIndexes == before.CompletedIndexes && after.FailedIndexes == before.FailedIndexes && // others follow
-		!conditionIsTrue(after.Conditions, v1.ConditionSuspended) &&
+		!conditionIsTrue(before.Conditions, v1.ConditionSuspended) && !conditionIsTrue(after.Conditions, v1.ConditionSuspended) &&
 		!conditionIsTrue(after.Conditions, v1.ConditionFailureTarget)
 }

@@ -41,7 +41,17 @@ func TestEvents(t *testing.T) {
 		"a running task loses a Pod":   {status(v1.PhaseRunning), status(v1.PhasePending), []string{"Warning PodLost"}},
 		"a failure is not a lost Pod":  {status(v1.PhaseRunning), status(v1.PhasePending).restarted(1, 0), []string{"Warning Restarting"}},
 		"suspension is not a lost Pod": {status(v1.PhaseRunning), status(v1.PhasePending).condition(v1.ConditionSuspended, metav1.ConditionTrue, "x"), nil},
-		"a failing task loses no Pod":  {status(v1.PhaseRunning), status(v1.PhasePending).condition(v1.ConditionFailureTarget, metav1.ConditionTrue, "x"), nil},
+		"Pods are replaced after a change": {
+			status(v1.PhaseRunning),
+			status(v1.PhaseRunning).condition(v1.ConditionSuspended, metav1.ConditionTrue, reasonChanged),
+			[]string{"Normal Changed"},
+		},
+		"Pods that were replaced after a change are not lost": {
+			status(v1.PhaseRunning).condition(v1.ConditionSuspended, metav1.ConditionTrue, reasonChanged),
+			status(v1.PhasePending).condition(v1.ConditionSuspended, metav1.ConditionFalse, "Resumed"),
+			nil,
+		},
+		"a failing task loses no Pod": {status(v1.PhaseRunning), status(v1.PhasePending).condition(v1.ConditionFailureTarget, metav1.ConditionTrue, "x"), nil},
 		"a task fails with its reason": {
 			status(v1.PhaseRunning),
 			status(v1.PhaseFailed).condition(v1.ConditionFailed, metav1.ConditionTrue, v1.ReasonDeadlineExceeded),

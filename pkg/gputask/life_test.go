@@ -51,6 +51,8 @@ type world struct {
 	// queued is true if a queueing system decides whether the task may run; admission is what it says.
 	queued    bool
 	admission *Admission
+	// changes is how often the task was changed.
+	changes int
 	// dead is true if the controller was killed before its last write.
 	dead bool
 }
@@ -136,6 +138,39 @@ func (w *world) changeAdmission() {
 	}
 }
 
+// changeTemplate suspends, changes and resumes the task at random, so fast that nobody sees it suspended.
+// Failures of the Pods before that nobody has counted yet don't matter any more.
+func (w *world) changeTemplate() {
+	if w.random.IntN(20) > 0 || findCondition(w.task.Status.Conditions, v1.ConditionFailureTarget) != nil {
+		return
+	}
+	uncounted := int32(0)
+	for _, pod := range w.pods {
+		if index, _ := w.memberOf(pod.Name); outcomeOf(pod) == podFailed && w.isCurrent(pod) && !w.failedIndexes().has(index) {
+			uncounted++
+		}
+	}
+	if w.restartsAsAWhole() {
+		uncounted = min(uncounted, 1)
+	}
+	w.failures -= uncounted
+	w.changes++
+	w.task.Spec.Template = &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"change": fmt.Sprint(w.changes)}}}
+}
+
+// checkTemplate fails the test if a new Pod does not follow the task, or one that does not is still active.
+func (w *world) checkTemplate(created *corev1.Pod) {
+	hash := TemplateHash(w.task)
+	for _, pod := range w.pods {
+		if outcomeOf(pod).isActive() && pod.Labels[v1.LabelTemplateHash] != hash {
+			w.t.Errorf("Pod %s is created beside %s, which was made before the task was changed", created.Name, pod.Name)
+		}
+	}
+	if created.Labels[v1.LabelTemplateHash] != hash {
+		w.t.Errorf("Pod %s does not follow the task", created.Name)
+	}
+}
+
 // checkAdmission fails the test if a new Pod is one that was not admitted.
 func (w *world) checkAdmission(created *corev1.Pod) {
 	if !w.queued {
@@ -178,6 +213,7 @@ func (w *world) live() {
 		w.changePods()
 		w.scale()
 		w.changeAdmission()
+		w.changeTemplate()
 		w.decide()
 		w.check()
 	}
@@ -227,6 +263,7 @@ func (w *world) createPod(pod *corev1.Pod) {
 	}
 	w.checkParallelism(pod)
 	w.checkAdmission(pod)
+	w.checkTemplate(pod)
 	w.uids++
 	pod.UID = types.UID(fmt.Sprint(w.uids))
 	pod.CreationTimestamp = metav1.NewTime(w.now)
@@ -323,7 +360,12 @@ func (w *world) fail(pod *corev1.Pod) {
 // isCurrent reports whether the end of a Pod matters: it belongs to the current attempt.
 func (w *world) isCurrent(pod *corev1.Pod) bool {
 	index, found := w.memberOf(pod.Name)
-	return found && podAttempt(pod) == currentStart(w.task, &w.task.Status, index).attempt
+	return found && podAttempt(pod) == currentStart(w.task, &w.task.Status, index).attempt && (outcomeOf(pod) == podSucceeded || w.isMadeNow(pod))
+}
+
+// isMadeNow reports whether a Pod was made since the task was changed.
+func (w *world) isMadeNow(pod *corev1.Pod) bool {
+	return pod.Labels[v1.LabelTemplateHash] == TemplateHash(w.task)
 }
 
 func (w *world) restartsAsAWhole() bool {
@@ -417,6 +459,9 @@ func (w *world) checkPhase() {
 	}
 	if running == 0 && IsArray(w.task) {
 		return // its next Pods may be starting
+	}
+	if conditionIsTrue(w.task.Status.Conditions, v1.ConditionSuspended) {
+		return // the phase changes when the Pods from before a change have stopped
 	}
 	enough := running > 0 && running+int(w.task.Status.Succeeded) >= MinAvailable(w.task)
 	claimed := w.task.Status.Phase == v1.PhaseRunning

@@ -27,7 +27,8 @@ type member struct {
 	state outcome
 	// ignored is true if the Pod has failed in a way that a rule ignores.
 	ignored bool
-	// stale is true if the Pod belongs to an earlier attempt.
+	// stale is true if the Pod belongs to an earlier attempt, or was made before the task was changed and
+	// has not succeeded.
 	stale bool
 	// succeeded is true if the member has succeeded, failed if its index has failed for good.
 	succeeded, failed bool
@@ -45,27 +46,26 @@ func (m *member) lacksPod() bool { return m.pod == nil && !m.done() && !m.queued
 func (m *member) runs() bool { return m.pod != nil && !m.stale && m.state == podRunning }
 
 // matchMembers finds the Pod of each member by its name, since labels can be edited. Pods
-// that belong to no member are returned as stray.
-func matchMembers(task *v1.GPUTask, roles []Role, pods []*corev1.Pod) (members []member, stray []*corev1.Pod) {
-	members = make([]member, 0, Total(task))
-	for r := range roles {
-		for range roles[r].Count() {
-			index := len(members)
-			members = append(members, member{index: index, role: &roles[r], start: currentStart(task, &task.Status, index)})
+// that belong to no member are stray.
+func (d *decision) matchMembers() {
+	d.members = make([]member, 0, Total(d.Task))
+	for r := range d.roles {
+		for range d.roles[r].Count() {
+			index := len(d.members)
+			d.members = append(d.members, member{index: index, role: &d.roles[r], start: currentStart(d.Task, &d.Task.Status, index)})
 		}
 	}
-	for _, pod := range pods {
-		index, found := memberIndex(task, roles, pod.Name)
+	for _, pod := range d.Pods {
+		index, found := memberIndex(d.Task, d.roles, pod.Name)
 		if !found {
-			stray = append(stray, pod)
+			d.stray = append(d.stray, pod)
 			continue
 		}
-		m := &members[index]
+		m := &d.members[index]
 		m.pod = pod
 		m.state = outcomeOf(pod)
-		m.stale = podAttempt(pod) != m.attempt
+		m.stale = podAttempt(pod) != m.attempt || m.state != podSucceeded && d.isOutdated(pod)
 	}
-	return members, stray
 }
 
 func (d *decision) countSucceeded() int {

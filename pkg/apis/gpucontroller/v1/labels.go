@@ -114,6 +114,10 @@ const (
 	// LabelAttempt counts how often the Pod's place in the task was started
 	// again after a failure, from 0.
 	LabelAttempt = GroupName + "/attempt"
+	// LabelTemplateHash is a hash of what the Pod was made from, as far as it may change while the
+	// task is suspended: templates, priority, queue and checkpoint. A Pod with another hash than
+	// its task's is replaced.
+	LabelTemplateHash = GroupName + "/template-hash"
 )
 
 // LabelQueue is the GPUQueue that a Pod is in. On a Namespace, it is the queue of the Pods there that

@@ -139,7 +139,7 @@ func (d *decision) restartPods(failed []*member) {
 func (d *decision) lastEnd(failed []*member) *metav1.Time {
 	var last time.Time
 	for _, m := range failed {
-		if end := endTime(m.pod); end.After(last) {
+		if end := endOf(m.pod); end.After(last) {
 			last = end
 		}
 	}

@@ -23,7 +23,7 @@ func (d *decision) rememberNodes(byAction map[v1.FailureAction][]*member) {
 	for action, failed := range byAction {
 		failed = slices.DeleteFunc(slices.Clone(failed), func(m *member) bool { return m.state != podFailed || m.pod.Spec.NodeName == "" })
 		if len(failed) > 1 && (action == v1.ActionRestartTask || action == v1.ActionFailTask) {
-			failed = []*member{slices.MinFunc(failed, func(a, b *member) int { return endTime(a.pod).Compare(endTime(b.pod)) })}
+			failed = []*member{slices.MinFunc(failed, func(a, b *member) int { return endOf(a.pod).Compare(endOf(b.pod)) })}
 		}
 		for _, m := range failed {
 			d.rememberNode(m.pod.Spec.NodeName, *d.lastEnd([]*member{m}))

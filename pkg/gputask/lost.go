@@ -34,7 +34,7 @@ func (d *decision) lostMember() *member {
 		if m.done() || m.stale || m.ignored || d.isJoining(m) {
 			continue
 		}
-		if m.pod == nil && d.hasLostPod(m) || m.pod != nil && (m.state == podLost || m.state == podTerminating) {
+		if m.pod == nil && d.hasLostPod(m) || m.pod != nil && (m.state == podLost || m.state.isLeaving()) {
 			return m
 		}
 	}

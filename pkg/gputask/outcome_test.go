@@ -20,27 +20,26 @@ func TestOutcomeOf(t *testing.T) {
 		pod  podBuilder
 		want outcome
 	}{
-		"a new Pod is pending":                           {pod().with(func(p *corev1.Pod) { p.Status.Phase = "" }), podPending},
-		"a running Pod runs":                             {pod().running("a"), podRunning},
-		"a Pod on an unreachable node counts as running": {pod().with(func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }), podRunning},
-		"exit code 0 is success":                         {pod().succeeded(), podSucceeded},
-		"exit code 1 is a failure":                       {pod().failed(0), podFailed},
-		"a failure without any cause is the Pod's own":   {reason(""), podFailed},
-		"DeadlineExceeded of the Pod is the Pod's own":   {reason("DeadlineExceeded"), podFailed},
-		"an eviction for want of memory is a loss":       {reason("Evicted").condition(corev1.DisruptionTarget, corev1.ConditionTrue, "TerminationByKubelet", ""), podLost},
-		"an eviction for a limit of its own is not":      {reason("Evicted"), podFailed},
-		"a node that shuts down is a loss":               {reason("NodeShutdown"), podLost},
-		"a node without the GPUs is a loss":              {reason("OutOffalldio.com/gpu"), podLost},
-		"a refusal by the device plugin is a loss":       {reason("UnexpectedAdmissionError"), podLost},
-		"a disruption is a loss whatever the exit code":  {pod().failed(0).condition(corev1.DisruptionTarget, corev1.ConditionTrue, "EvictionByEvictionAPI", ""), podLost},
-		"a disruption that did not happen is not a loss": {pod().failed(0).condition(corev1.DisruptionTarget, corev1.ConditionFalse, "", ""), podFailed},
-		"a running Pod that is deleted is terminating":   {pod().running("a").deletedAgo(time.Second), podTerminating},
-		"a failure before the deletion stays a failure":  {pod().failed(5 * time.Second).deletedAgo(time.Second), podFailed},
-		"a failure after the deletion is its effect":     {pod().failed(time.Second).deletedAgo(5 * time.Second), podTerminating},
-		"a success before the deletion is a success":     {pod().ended(corev1.PodSucceeded, 0, 5*time.Second).deletedAgo(time.Second), podSucceeded},
-		"a preempted Pod that ends well did not finish":  {pod().ended(corev1.PodSucceeded, 0, 5*time.Second).deletedAgo(time.Second).condition(corev1.DisruptionTarget, corev1.ConditionTrue, "PreemptionByScheduler", ""), podTerminating},
-		"a node's clock that is behind makes no success": {behind(20*time.Second, pod().ended(corev1.PodSucceeded, 0, 25*time.Second).deletedAgo(10*time.Second)), podTerminating},
-		"a success long before the deletion is one":      {behind(20*time.Second, pod().ended(corev1.PodSucceeded, 0, time.Minute).deletedAgo(10*time.Second)), podSucceeded},
+		"a new Pod is pending":                            {pod().with(func(p *corev1.Pod) { p.Status.Phase = "" }), podPending},
+		"a running Pod runs":                              {pod().running("a"), podRunning},
+		"a Pod on an unreachable node counts as running":  {pod().with(func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }), podRunning},
+		"exit code 0 is success":                          {pod().succeeded(), podSucceeded},
+		"exit code 1 is a failure":                        {pod().failed(0), podFailed},
+		"a container that was lost is a loss":             {lostContainers(137, "ContainerStatusUnknown"), podLost},
+		"a Pod of a node that was rebooted is lost":       {lostContainers(255, "Unknown"), podLost},
+		"an eviction before it started is a loss":         {reason("Evicted"), podLost},
+		"an eviction for a limit of its own is a failure": {pod().failed(0).with(func(p *corev1.Pod) { p.Status.Reason = "Evicted" }), podFailed},
+		"its own deadline is a failure":                   {pod().failed(0).with(func(p *corev1.Pod) { p.Status.Reason = "DeadlineExceeded" }), podFailed},
+		"a refusal is a loss, whatever the reason":        {reason("SomethingNew"), podLost},
+		"a disruption is a loss whatever the exit code":   {pod().failed(0).condition(corev1.DisruptionTarget, corev1.ConditionTrue, "EvictionByEvictionAPI", ""), podLost},
+		"a disruption that did not happen is not a loss":  {pod().failed(0).condition(corev1.DisruptionTarget, corev1.ConditionFalse, "", ""), podFailed},
+		"a running Pod that is deleted is terminating":    {pod().running("a").deletedAgo(time.Second), podTerminating},
+		"a failure before the deletion stays a failure":   {pod().failed(5 * time.Second).deletedAgo(time.Second), podFailed},
+		"a failure after the deletion is its effect":      {pod().failed(time.Second).deletedAgo(5 * time.Second), podStopped},
+		"a success before the deletion is a success":      {pod().ended(corev1.PodSucceeded, 0, 5*time.Second).deletedAgo(time.Second), podSucceeded},
+		"a preempted Pod that ends well did not finish":   {pod().ended(corev1.PodSucceeded, 0, 5*time.Second).deletedAgo(time.Second).condition(corev1.DisruptionTarget, corev1.ConditionTrue, "PreemptionByScheduler", ""), podStopped},
+		"a node's clock that is behind makes no success":  {behind(20*time.Second, pod().ended(corev1.PodSucceeded, 0, 25*time.Second).deletedAgo(10*time.Second)), podStopped},
+		"a success long before the deletion is one":       {behind(20*time.Second, pod().ended(corev1.PodSucceeded, 0, time.Minute).deletedAgo(10*time.Second)), podSucceeded},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -50,6 +49,13 @@ func TestOutcomeOf(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lostContainers returns a Pod that has failed since its container was lost.
+func lostContainers(exitCode int32, reason string) podBuilder {
+	return makeTask("train").pod(0, 0).ended(corev1.PodFailed, exitCode, 0).with(func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].State.Terminated.Reason = reason
+	})
 }
 
 // behind makes a Pod's node have seen it before it was bound.

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // waitingFor returns one sentence on why Pods of the task don't run, for the most
@@ -153,7 +154,7 @@ func (d *decision) podsWait(some int) string {
 // reported it. Of kube-scheduler's message it is the first sentence; the rest is about
 // preemption and resource claims.
 func schedulerText(pod *corev1.Pod) string {
-	condition := podCondition(pod, corev1.PodScheduled)
+	condition := podfacts.Condition(pod, corev1.PodScheduled)
 	if condition == nil || condition.Status != corev1.ConditionFalse {
 		return ""
 	}
@@ -178,17 +179,15 @@ func withoutNodeCount(message string) string {
 
 // containerText returns what a Pod's containers wait for, if it is worth reporting.
 func containerText(pod *corev1.Pod) string {
-	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		waiting := status.State.Waiting
-		if waiting == nil || waiting.Reason == "" || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" {
-			continue
-		}
-		if waiting.Message == "" {
-			return waiting.Reason
-		}
-		return waiting.Reason + ": " + waiting.Message
+	waits := podfacts.WaitsFor(pod)
+	switch {
+	case waits == nil:
+		return ""
+	case waits.Message == "":
+		return waits.Reason
+	default:
+		return waits.Reason + ": " + waits.Message
 	}
-	return ""
 }
 
 func nodeText(nodes []string) string {

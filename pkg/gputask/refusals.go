@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // maxRefusals is how often nodes may refuse a task's Pods before it fails, if there are no other
@@ -80,7 +81,7 @@ func (d *decision) lastRefused() *member {
 }
 
 // isRefused reports whether a node has refused the Pod of the member's current attempt.
-func (m *member) isRefused() bool { return m.pod != nil && !m.stale && WasRefused(m.pod) }
+func (m *member) isRefused() bool { return m.pod != nil && !m.stale && podfacts.WasRefused(m.pod) }
 
 // refusalTime returns when a node refused a Pod, as far as is known. The kubelet sets the start
 // time of what it refuses; its clock may be behind the API server's.

@@ -37,7 +37,7 @@ func (d *decision) reportPods() {
 			d.status.Running++
 		case podFailed, podLost:
 			d.status.Failed++
-		case podSucceeded, podTerminating:
+		case podSucceeded, podTerminating, podStopped:
 		}
 	}
 	if d.Obstacle == nil {

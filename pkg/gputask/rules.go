@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // actionFor returns what to do about a member that has failed or was lost: what the first rule
@@ -34,38 +35,23 @@ func (d *decision) actionFor(m *member) v1.FailureAction {
 func ruleMatches(rule *v1.FailureRule, pod *corev1.Pod) bool {
 	switch {
 	case rule.OnExitCodes != nil:
-		return slices.ContainsFunc(endsOf(pod), func(e end) bool { return exitCodeMatches(rule.OnExitCodes, e) })
+		return slices.ContainsFunc(podfacts.Ends(pod), func(end podfacts.End) bool { return exitCodeMatches(rule.OnExitCodes, end) })
 	case len(rule.OnPodConditions) > 0:
 		return slices.ContainsFunc(rule.OnPodConditions, func(pattern v1.PodConditionPattern) bool {
-			condition := podCondition(pod, corev1.PodConditionType(pattern.Type))
+			condition := podfacts.Condition(pod, corev1.PodConditionType(pattern.Type))
 			return condition != nil && condition.Status == cmp.Or(pattern.Status, corev1.ConditionTrue)
 		})
 	default:
 		return slices.Contains(rule.OnReasons, pod.Status.Reason) ||
-			slices.ContainsFunc(endsOf(pod), func(e end) bool { return slices.Contains(rule.OnReasons, e.reason) })
+			slices.ContainsFunc(podfacts.Ends(pod), func(end podfacts.End) bool { return slices.Contains(rule.OnReasons, end.Reason) })
 	}
 }
 
-func exitCodeMatches(codes *v1.ExitCodes, e end) bool {
-	if e.exitCode == 0 || codes.ContainerName != "" && codes.ContainerName != e.container {
+// exitCodeMatches reports whether a container ended with one of the exit codes. What stands for that of a container which was lost is
+// none: it would be taken for that of a program that was killed.
+func exitCodeMatches(codes *v1.ExitCodes, end podfacts.End) bool {
+	if end.ExitCode == 0 || !end.Known() || codes.ContainerName != "" && codes.ContainerName != end.Container {
 		return false
 	}
-	return slices.Contains(codes.Values, e.exitCode) == (codes.Operator == v1.ExitCodeIn)
-}
-
-// end is how a container has ended.
-type end struct {
-	container, reason string
-	exitCode          int32
-}
-
-// endsOf returns how the containers of a Pod have ended, those of initialization first.
-func endsOf(pod *corev1.Pod) []end {
-	var ends []end
-	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if terminated := status.State.Terminated; terminated != nil {
-			ends = append(ends, end{container: status.Name, reason: terminated.Reason, exitCode: terminated.ExitCode})
-		}
-	}
-	return ends
+	return slices.Contains(codes.Values, end.ExitCode) == (codes.Operator == v1.ExitCodeIn)
 }

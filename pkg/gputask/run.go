@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // run ensures that every member that has not succeeded has a Pod of its current attempt.
@@ -81,7 +82,7 @@ func (d *decision) replaceAfter(m *member) (wait time.Duration, replace bool) {
 		return d.backoffLeft(m), true
 	case m.stale:
 		return 0, true
-	case m.state == podLost && WasRefused(m.pod):
+	case m.state == podLost && podfacts.WasRefused(m.pod):
 		return m.pod.CreationTimestamp.Add(d.refusedFor()).Sub(d.Now), true
 	case m.state == podLost:
 		return m.pod.CreationTimestamp.Add(lostPodPause).Sub(d.Now), true

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // slowStart is after what time on a node a Pod that has not started is worth a sentence that says since when.
@@ -16,10 +18,8 @@ const slowStart = time.Minute
 
 // boundAt returns since when a Pod has had its node, by the control plane's clock where that is known.
 func boundAt(pod *corev1.Pod) time.Time {
-	if bound := podCondition(pod, corev1.PodScheduled); bound != nil && bound.Status == corev1.ConditionTrue && !bound.LastTransitionTime.IsZero() {
-		return bound.LastTransitionTime.Time
-	}
-	return pod.CreationTimestamp.Time
+	at, _ := podfacts.BoundAt(pod)
+	return at
 }
 
 // isStarting reports whether the member's Pod has a node and has not started there.
@@ -77,7 +77,7 @@ func startState(pod *corev1.Pod) (state, missing string) {
 	}
 	for i := range pod.Status.InitContainerStatuses {
 		status := &pod.Status.InitContainerStatuses[i]
-		if running := status.State.Running; running != nil && !isSidecar(pod, status.Name) {
+		if running := status.State.Running; running != nil && podfacts.RoleOf(pod, status.Name) != podfacts.Sidecar {
 			return "PodInitializing", "its init container " + status.Name + " is running"
 		}
 	}
@@ -88,7 +88,7 @@ func startState(pod *corev1.Pod) (state, missing string) {
 			break
 		}
 	}
-	switch ready := podCondition(pod, corev1.PodReadyToStartContainers); {
+	switch ready := podfacts.Condition(pod, corev1.PodReadyToStartContainers); {
 	case ready == nil:
 		return state, "its volumes, network, devices or images are not ready; its Events say why"
 	case ready.Status == corev1.ConditionTrue:
@@ -96,13 +96,6 @@ func startState(pod *corev1.Pod) (state, missing string) {
 	default:
 		return state, "its volumes, network or devices are not ready; its Events say why"
 	}
-}
-
-// isSidecar reports whether an init container runs beside the others until they end.
-func isSidecar(pod *corev1.Pod, container string) bool {
-	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
-		return c.Name == container && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-	})
 }
 
 // podOnNode names a Pod and its node.

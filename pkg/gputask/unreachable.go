@@ -39,7 +39,8 @@ func (d *decision) leaveUnreachableNodes() {
 	}
 	var kept []*corev1.Pod
 	for _, pod := range d.Pods {
-		if outcomeOf(pod) != podTerminating || pod.Spec.NodeName == "" {
+		state := outcomeOf(pod)
+		if !state.isLeaving() || pod.Spec.NodeName == "" {
 			continue
 		}
 		if left := pod.DeletionTimestamp.Add(slowStop).Sub(d.Now); left >= 0 {
@@ -52,7 +53,7 @@ func (d *decision) leaveUnreachableNodes() {
 		case !unreachable:
 		case timeout != nil && d.Now.Sub(since) >= *timeout:
 			d.plan.ForceDelete = append(d.plan.ForceDelete, pod)
-		default:
+		case state == podTerminating: // what has stopped does not run there
 			kept = append(kept, pod)
 		}
 	}
@@ -114,5 +115,5 @@ func (d *decision) untilStopped(active int) string {
 // IsOverdue reports whether a Pod should have stopped a while ago, and its node has not confirmed that
 // it has.
 func IsOverdue(pod *corev1.Pod, now time.Time) bool {
-	return pod.Spec.NodeName != "" && outcomeOf(pod) == podTerminating && pod.DeletionTimestamp.Add(slowStop).Before(now)
+	return pod.Spec.NodeName != "" && outcomeOf(pod).isLeaving() && pod.DeletionTimestamp.Add(slowStop).Before(now)
 }

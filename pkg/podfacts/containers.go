@@ -123,6 +123,22 @@ func Ends(pod *corev1.Pod) []End {
 	return ends
 }
 
+// Failure returns the end for which a Pod has failed: that of the work, or of the first other container that ended with an error. A
+// sidecar's does not count: it is stopped after the others, and may take that for an error.
+func Failure(pod *corev1.Pod) (failure End, found bool) {
+	work := WorkContainer(pod)
+	for _, end := range Ends(pod) {
+		switch {
+		case end.ExitCode == 0 || RoleOf(pod, end.Container) == Sidecar:
+		case end.Container == work:
+			return end, true
+		case !found:
+			failure, found = end, true
+		}
+	}
+	return failure, found
+}
+
 // WorkEnd returns how the container has ended that does a Pod's work; nil if it has not. Others of the Pod may still run.
 func WorkEnd(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	if status := StatusOf(pod, WorkContainer(pod)); status != nil {
@@ -142,28 +158,24 @@ func isKnown(end *corev1.ContainerStateTerminated) bool {
 	return end.Reason != reasonStatusUnknown && end.Reason != reasonUnknown
 }
 
-// endIsUnknown reports whether nobody knows how the containers of a Pod that has failed ended, or they have not: the Pod has failed
-// because somebody says so. If the work's end is known, or that of another container with an error, that is why the Pod has failed.
+// endIsUnknown reports whether nobody knows how the containers of a Pod that has failed ended. If the work's end is known, or that of
+// another container with an error, that is why the Pod has failed.
 func endIsUnknown(pod *corev1.Pod) bool {
-	work := WorkContainer(pod)
+	if end := WorkEnd(pod); end != nil && !isKnown(end) {
+		return true
+	}
 	unknown, failed := false, false
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range statuses {
-			status := &statuses[i]
-			ended := status.State.Terminated
-			switch {
-			case status.State.Running != nil || ended != nil && !isKnown(ended):
-				unknown = unknown || RoleOf(pod, status.Name) != Sidecar
-				if status.Name == work {
-					return true
-				}
-			case ended != nil && ended.ExitCode != 0:
-				failed = failed || RoleOf(pod, status.Name) != Sidecar
-			}
+	for _, end := range Ends(pod) {
+		if RoleOf(pod, end.Container) == Sidecar {
+			continue // it does not decide
 		}
+		unknown = unknown || !end.Known()
+		failed = failed || end.Known() && end.ExitCode != 0
 	}
 	return unknown && !failed
 }
+
+func isRunning(status *corev1.ContainerStatus) bool { return status.State.Running != nil }
 
 // anyStatus reports whether something is true of a container that started with the Pod, or before.
 func anyStatus(pod *corev1.Pod, is func(*corev1.ContainerStatus) bool) bool {

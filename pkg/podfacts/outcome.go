@@ -50,24 +50,22 @@ func HoldsNode(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && !Ended(
 // WasRefused reports whether a node gave up a Pod before any of its containers had started.
 func WasRefused(pod *corev1.Pod) bool { return OutcomeOf(pod) == Refused }
 
-// whyFailed returns by whose fault a Pod in phase Failed has ended.
+// whyFailed returns by whose fault a Pod in phase Failed has ended. The kubelet gives a reason if it has ended the Pod itself, and waits
+// for its containers to end. It adds the condition DisruptionTarget, unless the Pod has exceeded a limit of its own.
 func whyFailed(pod *corev1.Pod) Outcome {
+	ownEnd := pod.Status.Reason == ""
 	switch {
 	case IsDisrupted(pod):
 		return Lost
-	case !kubeletEnded(pod) && endIsUnknown(pod):
+	case ownEnd && endIsUnknown(pod):
 		return Lost
+	case !ownEnd && anyStatus(pod, isRunning):
+		return Lost // somebody else says that it has failed, as its node does not answer
 	case EverStarted(pod):
 		return Failed
-	case pod.Spec.NodeName == "":
-		return Lost // nobody but a person or a controller can have done that
+	case ownEnd && pod.Spec.NodeName == "":
+		return Lost // it has met no node that could have refused it
 	default:
 		return Refused
 	}
-}
-
-// kubeletEnded reports whether the kubelet itself ended a Pod, and waited for its containers. It gives a reason then, and adds the
-// condition DisruptionTarget unless the Pod has exceeded a limit of its own.
-func kubeletEnded(pod *corev1.Pod) bool {
-	return pod.Status.Reason != "" && !anyStatus(pod, func(status *corev1.ContainerStatus) bool { return status.State.Running != nil })
 }

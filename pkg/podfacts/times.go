@@ -12,7 +12,7 @@ import (
 // BoundAt returns when a Pod got its node, by the API server's clock: as long as the scheduler's condition does not say it, when its
 // node saw it, or when it was created, for a Pod that was created with a node.
 func BoundAt(pod *corev1.Pod) (at time.Time, known bool) {
-	if bound := Condition(pod, corev1.PodScheduled); bound != nil && bound.Status == corev1.ConditionTrue {
+	if bound := Condition(pod, corev1.PodScheduled); bound != nil && bound.Status == corev1.ConditionTrue && !bound.LastTransitionTime.IsZero() {
 		return bound.LastTransitionTime.Time, true
 	}
 	if pod.Status.StartTime != nil {
@@ -21,12 +21,12 @@ func BoundAt(pod *corev1.Pod) (at time.Time, known bool) {
 	return pod.CreationTimestamp.Time, !pod.CreationTimestamp.IsZero()
 }
 
-// EndedAt returns when the last container of a Pod ended, by its node's clock. It is not known of Pods that were stopped before a
-// container ran, and of those whose containers were lost.
+// EndedAt returns when the last container of a Pod ended, by its node's clock: of those for initialization, one that has failed. It is
+// not known of Pods that were stopped before a container ran, and of those whose containers were lost.
 func EndedAt(pod *corev1.Pod) (at time.Time, known bool) {
-	for i := range pod.Status.ContainerStatuses {
-		if ended := pod.Status.ContainerStatuses[i].State.Terminated; ended != nil && ended.FinishedAt.After(at) {
-			at = ended.FinishedAt.Time
+	for _, end := range Ends(pod) {
+		if (end.ExitCode != 0 || RoleOf(pod, end.Container) != Init) && end.FinishedAt.After(at) {
+			at = end.FinishedAt.Time
 		}
 	}
 	return at, !at.IsZero()

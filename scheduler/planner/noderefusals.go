@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/noderefusals"
 )
@@ -58,7 +58,7 @@ func (p *Planner) withoutMost(object any) (any, error) {
 		},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason},
 	}
-	if gputask.WasRefused(pod) && p.registry.Serves(pod.Spec.SchedulerName) && (p.Concerns(pod) || len(pod.Spec.ResourceClaims) > 0) {
+	if podfacts.WasRefused(pod) && p.registry.Serves(pod.Spec.SchedulerName) && (p.Concerns(pod) || len(pod.Spec.ResourceClaims) > 0) {
 		kept.Spec.NodeName = pod.Spec.NodeName
 	}
 	return kept, nil

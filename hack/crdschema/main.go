@@ -11,7 +11,11 @@
 //   - all lists get bounds, and so do the names of containers: a short list in a manifest can be a
 //     large structure in each of thousands of Pods, and without bounds the API server rejects validation
 //     rules over them as too expensive;
-//   - rules bound the text of the task's template, in one Pod and in all of them together. Over the templates of roles it
+//   - lists that may have several elements with the same key are atomic: variables, ports, host aliases,
+//     pull secrets and exit codes can be given twice in a Pod, and in a Job. The API server refuses that in a list with keys;
+//   - the metadata may have the creationTimestamp that programs write into templates, "null" in most of them;
+//   - rules demand that the containers that failure rules name are those of the template;
+//   - rules bound the text of the task's template, in one Pod and in all of them together. Over the templates of roles
 //     they would be too expensive: there, only the controller refuses what is too large;
 //   - the list of containers becomes optional, since the controller has a default.
 //     Otherwise Go clients could not leave it out: they always send the Pod's spec,
@@ -103,7 +107,7 @@ func finishTemplates(root *apiextensionsv1.JSONSchemaProps) error {
 	if err := finishTemplate(&spec); err != nil {
 		return err
 	}
-	spec.XValidations = append(spec.XValidations, textRules()...)
+	spec.XValidations = slices.Concat(spec.XValidations, textRules(), containerRules())
 	root.Properties["spec"] = spec
 	return nil
 }
@@ -118,6 +122,8 @@ func finishTemplate(spec *apiextensionsv1.JSONSchemaProps) error {
 	stripDescriptions(&template)
 	template.Description = description
 	boundLists(&template)
+	admitDuplicates(&template)
+	admitCreationTimes(&template)
 	if err := boundContainers(&template); err != nil {
 		return err
 	}
@@ -153,6 +159,67 @@ func textRules() []apiextensionsv1.ValidationRule {
 		rule(fmt.Sprintf("%s * %s <= %d", text, pods, maxText),
 			"all Pods must not have more than 256 MiB together: put long ones into a ConfigMap or a volume, or lower the number of Pods"),
 	}
+}
+
+// admitDuplicates makes those lists atomic that may have several elements with the same key.
+func admitDuplicates(schema *apiextensionsv1.JSONSchemaProps) {
+	for name, property := range schema.Properties {
+		admitDuplicates(&property)
+		if slices.Contains([]string{"env", "ports", "hostAliases", "imagePullSecrets"}, name) || name == "values" && property.XListType != nil {
+			property.XListType, property.XListMapKeys = new("atomic"), nil
+		}
+		schema.Properties[name] = property
+	}
+	if schema.Items != nil && schema.Items.Schema != nil {
+		admitDuplicates(schema.Items.Schema)
+	}
+}
+
+// admitCreationTimes lets the metadata in a template have a creation time, which has no effect.
+func admitCreationTimes(schema *apiextensionsv1.JSONSchemaProps) {
+	for name, property := range schema.Properties {
+		admitCreationTimes(&property)
+		if name == "metadata" {
+			property.Properties["creationTimestamp"] = apiextensionsv1.JSONSchemaProps{Type: "string", Format: "date-time", Nullable: true}
+		}
+		schema.Properties[name] = property
+	}
+	if schema.Items != nil && schema.Items.Schema != nil {
+		admitCreationTimes(schema.Items.Schema)
+	}
+}
+
+// containerRules return the rules for the containers that failure rules name, in a task without roles and in one with roles. What is not
+// changed is not looked at, as in textRules.
+func containerRules() []apiextensionsv1.ValidationRule {
+	ofTask := fmt.Sprintf("has(self.template) ? %s : f.onExitCodes.containerName == 'gpu-task'", namesOneOf("self.template"))
+	ofRole := fmt.Sprintf("has(r.template) ? %s : %s", namesOneOf("r.template"), ofTask)
+	allNamed := func(rules, of string) string {
+		return fmt.Sprintf("%s.all(f, !has(f.onExitCodes) || !has(f.onExitCodes.containerName) || f.onExitCodes.containerName == '' || (%s))", rules, of)
+	}
+	unchanged := func(field string) string {
+		return fmt.Sprintf("has(self.%[1]s) == has(oldSelf.value().%[1]s) && (!has(self.%[1]s) || self.%[1]s == oldSelf.value().%[1]s)", field)
+	}
+	rule := func(field, text string) apiextensionsv1.ValidationRule {
+		return apiextensionsv1.ValidationRule{
+			Rule:            text + " || oldSelf.hasValue() && " + unchanged("template") + " && " + unchanged("roles"),
+			Message:         "onExitCodes.containerName must be a container or an init container of the template, or gpu-task if that has no containers; leave it out for any container",
+			FieldPath:       field,
+			OptionalOldSelf: new(true),
+		}
+	}
+	return []apiextensionsv1.ValidationRule{
+		rule(".failureRules", "has(self.roles) || !has(self.failureRules) || "+allNamed("self.failureRules", ofTask)),
+		rule(".roles", "!has(self.roles) || self.roles.all(r, has(r.failureRules) ? "+allNamed("r.failureRules", ofRole)+
+			" : !has(self.failureRules) || "+allNamed("self.failureRules", ofRole)+")"),
+	}
+}
+
+// namesOneOf returns the condition that the failure rule f names a container of a template.
+func namesOneOf(template string) string {
+	const named = "has(%[1]s.spec.%[2]s) && %[1]s.spec.%[2]s.exists(c, c.name == f.onExitCodes.containerName)"
+	return fmt.Sprintf("has(%[1]s.spec) && (%[2]s || %[3]s) || f.onExitCodes.containerName == 'gpu-task' && (!has(%[1]s.spec) || !has(%[1]s.spec.containers) || size(%[1]s.spec.containers) == 0)",
+		template, fmt.Sprintf(named, template, "containers"), fmt.Sprintf(named, template, "initContainers"))
 }
 
 // boundLists bounds all lists that have no bound.

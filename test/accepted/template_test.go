@@ -81,3 +81,32 @@ func TestATemplateIsBoundedTogetherWithTheNumberOfItsPods(t *testing.T) {
 		}
 	}
 }
+
+// Tasks of a version without these rules.
+func TestATaskWhosePoliciesCanNeverBeMetIsRefusedButCanBeSuspended(t *testing.T) {
+	t.Parallel()
+	v := validator(t, "gputasks")
+	const rule = `"failureRules": [{"action": "FailTask", "onExitCodes": {"containerName": "trainer", "operator": "In", "values": [1]}}]`
+	const template = `"template": {"spec": {"containers": [{"name": "main"}]}}`
+	for name, spec := range map[string]string{
+		"an index that no Pod has":           `{"replicas": 2, "successPolicy": {"rules": [{"succeededIndexes": "5"}]}}`,
+		"a range that decreases":             `{"replicas": 4, "successPolicy": {"rules": [{"succeededIndexes": "3-1"}]}}`,
+		"more than are listed":               `{"replicas": 4, "successPolicy": {"rules": [{"succeededIndexes": "0-1", "succeededCount": 3}]}}`,
+		"more than there are":                `{"replicas": 2, "successPolicy": {"rules": [{"succeededCount": 3}]}}`,
+		"more failed indexes than there are": `{"completions": 2, "backoffLimitPerIndex": 1, "maxFailedIndexes": 3}`,
+		"an unknown container":               `{` + rule + `, ` + template + `}`,
+		"an unknown container of a role":     `{` + template + `, "roles": [{"name": "a", ` + rule + `}]}`,
+		"no type of a condition":             `{"failureRules": [{"action": "Ignore", "onPodConditions": [{"type": "Not Ready"}]}]}`,
+		"exit code 0":                        `{"failureRules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [0]}}]}`,
+	} {
+		if err := v.Create(taskOf(t, spec)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+		stored, suspended := taskOf(t, spec), taskOf(t, spec)
+		_, _ = v.Create(stored), v.Create(suspended)         // fills in the defaults
+		suspended["spec"].(map[string]any)["suspend"] = true //nolint:forcetypeassert // it is a map
+		if err := v.Update(stored, suspended); err != nil {
+			t.Errorf("%s: a task that is stored already can't be suspended: %v", name, err)
+		}
+	}
+}

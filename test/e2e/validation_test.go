@@ -146,7 +146,7 @@ func TestValidationOnCreate(t *testing.T) {
 		"a failure rule":                     {spec: `{failureRules: [{action: FailTask, onExitCodes: {operator: In, values: [1, 2]}}, {action: Ignore, onPodConditions: [{type: DisruptionTarget}]}, {action: RestartPod, onReasons: [OOMKilled]}]}`},
 		"a failure rule without a cause":     {spec: `{failureRules: [{action: FailTask}]}`, want: `spec.failureRules[0]: Invalid value: exactly one of onExitCodes, onPodConditions and onReasons must be set`},
 		"a failure rule with two causes":     {spec: `{failureRules: [{action: FailTask, onReasons: [a], onPodConditions: [{type: b}]}]}`, want: `spec.failureRules[0]: Invalid value: exactly one of onExitCodes, onPodConditions and onReasons must be set`},
-		"a rule about success":               {spec: `{failureRules: [{action: FailTask, onExitCodes: {operator: In, values: [0]}}]}`, want: `spec.failureRules[0].onExitCodes.values: Invalid value: must not contain 0: a container with that exit code has not failed`},
+		"a rule about success":               {spec: `{failureRules: [{action: FailTask, onExitCodes: {operator: In, values: [0]}}]}`, want: `spec.failureRules[0].onExitCodes.values: Invalid value: must not contain 0 with the operator In: a container with that exit code has not failed`},
 		"what to do when a Pod is lost":      {spec: `{onLostPod: RestartTask}`},
 		"a run time":                         {spec: `{maxRuntimeSeconds: 1}`},
 		"a run time of nothing":              {spec: `{maxRuntimeSeconds: 0}`, want: `spec.maxRuntimeSeconds: Invalid value: 0`},
@@ -192,7 +192,7 @@ func TestValidationOnCreate(t *testing.T) {
 		"a role with a misspelt field":       {spec: `{roles: [{name: a, template: {spec: {containers: [{name: a, imgae: x}]}}}]}`, want: `unknown field "spec.roles[0].template.spec.containers[0].imgae"`},
 		"success of a role that is none":     {spec: `{roles: [{name: a}], successPolicy: {rules: [{role: b}]}}`, want: `spec.successPolicy.rules: Invalid value: each role must be one of spec.roles`},
 		"success of some indexes":            {spec: `{replicas: 4, successPolicy: {rules: [{succeededIndexes: "0,2-3", succeededCount: 2}]}}`},
-		"success of words":                   {spec: `{successPolicy: {rules: [{succeededIndexes: all}]}}`, want: `spec.successPolicy.rules[0].succeededIndexes: Invalid value: "all": must be numbers and ranges of indexes, separated by commas, for example "0,2-4"`},
+		"success of words":                   {spec: `{successPolicy: {rules: [{succeededIndexes: all}]}}`, want: `spec.successPolicy.rules[0].succeededIndexes: Invalid value: "all": must be numbers and ranges of indexes in increasing order, separated by commas, for example "0,2-4"`},
 		"the longest name":                   {name: strings.Repeat("b", 58), spec: `{}`},
 		"a name that is too long":            {name: long, spec: `{}`, want: `metadata.name must have at most 58 characters`},
 	}

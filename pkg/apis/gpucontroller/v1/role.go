@@ -111,6 +111,8 @@ type SuccessPolicy struct {
 }
 
 // SuccessRule is a set of Pods of which enough must succeed.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.succeededIndexes) || !has(self.succeededCount) || self.succeededCount <= self.succeededIndexes.split(',').map(r, r.contains('-') ? int(r.split('-')[1]) - int(r.split('-')[0]) + 1 : 1).sum()",fieldPath=".succeededCount",message="must not be greater than the number of indexes in succeededIndexes: so many can't succeed"
 type SuccessRule struct {
 	// role is the role of the Pods. Default: all Pods of the task.
 	// +optional
@@ -118,10 +120,10 @@ type SuccessRule struct {
 	Role string `json:"role,omitempty"`
 
 	// succeededIndexes are the indexes of the Pods, within the role if there is one, as numbers and
-	// ranges: "0,2-4". Default: all.
+	// ranges in increasing order: "0,2-4". Default: all.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$')",message="must be numbers and ranges of indexes, separated by commas, for example \"0,2-4\""
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$') && [self.replace('-', ',').split(',').map(n, int(n))].all(bounds, bounds.all(i, n, i == 0 || bounds[i-1] < n))",message="must be numbers and ranges of indexes in increasing order, separated by commas, for example \"0,2-4\""
 	SucceededIndexes string `json:"succeededIndexes,omitempty"`
 
 	// succeededCount is how many of these Pods must succeed. Default: all of them.

@@ -82,12 +82,15 @@ type GPUTask struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.completions) || !has(self.failureRules) || self.failureRules.all(r, r.action != 'RestartTask')",fieldPath=".failureRules",message="the action RestartTask can't be combined with completions: the Pods of an array run independently of each other"
 // +kubebuilder:validation:XValidation:rule="!has(self.backoffLimitPerIndex) || has(self.completions)",fieldPath=".backoffLimitPerIndex",message="needs completions"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxFailedIndexes) || has(self.backoffLimitPerIndex)",fieldPath=".maxFailedIndexes",message="needs backoffLimitPerIndex"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxFailedIndexes) || !has(self.completions) || self.maxFailedIndexes <= self.completions || oldSelf.hasValue() && has(oldSelf.value().maxFailedIndexes) && self.maxFailedIndexes == oldSelf.value().maxFailedIndexes",fieldPath=".maxFailedIndexes",message="must not be greater than completions, the number of indexes",optionalOldSelf=true
 // +kubebuilder:validation:XValidation:rule="has(self.backoffLimitPerIndex) || !has(self.failureRules) || self.failureRules.all(r, r.action != 'FailIndex')",fieldPath=".failureRules",message="the action FailIndex needs backoffLimitPerIndex"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, !has(r.failureRules) || r.failureRules.all(f, f.action != 'FailIndex'))",fieldPath=".roles",message="the action FailIndex needs backoffLimitPerIndex, which can't be combined with roles"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.replicas == 1",fieldPath=".replicas",message="must be left out of a task with roles: each role has its own"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.minAvailable) && !has(self.maxReplicas) && !has(self.completions)",fieldPath=".roles",message="can't be combined with minAvailable, maxReplicas and completions: all Pods of all roles start together"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.map(r, r.replicas).sum() <= 4096",fieldPath=".roles",message="must have at most 4096 replicas together"
 // +kubebuilder:validation:XValidation:rule="!has(self.successPolicy) || self.successPolicy.rules.all(s, !has(s.role) || has(self.roles) && self.roles.exists(r, r.name == s.role))",fieldPath=".successPolicy.rules",message="each role must be one of spec.roles"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.successPolicy) || self.successPolicy.rules.all(s, !has(s.succeededIndexes) || (has(s.role) ? (has(self.roles) ? self.roles.filter(r, r.name == s.role).map(r, r.replicas) : []) : [has(self.roles) ? self.roles.map(r, r.replicas).sum() : has(self.completions) ? self.completions : has(self.maxReplicas) ? self.maxReplicas : self.replicas]).all(pods, s.succeededIndexes.replace('-', ',').split(',').all(n, int(n) < pods)))",fieldPath=".successPolicy.rules",message="each index in succeededIndexes must be less than the number of Pods of the role, or of the task: indexes begin with 0",optionalOldSelf=true
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.successPolicy) || self.successPolicy.rules.all(s, !has(s.succeededCount) || (has(s.role) ? (has(self.roles) ? self.roles.filter(r, r.name == s.role).map(r, r.replicas) : []) : [has(self.roles) ? self.roles.map(r, r.replicas).sum() : has(self.completions) ? self.completions : has(self.maxReplicas) ? self.maxReplicas : self.replicas]).all(pods, s.succeededCount <= pods))",fieldPath=".successPolicy.rules",message="succeededCount must not be greater than the number of Pods of the role, or of the task: so many can't succeed",optionalOldSelf=true
 // +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template) || has(oldSelf.suspend) && oldSelf.suspend",fieldPath=".template",message="is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.dependsOn) == has(oldSelf.dependsOn) && (!has(self.dependsOn) || self.dependsOn == oldSelf.dependsOn)",fieldPath=".dependsOn",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.rendezvous == oldSelf.rendezvous",fieldPath=".rendezvous",message="is immutable: delete the task and recreate it"
@@ -265,8 +268,8 @@ type GPUTaskSpec struct {
 	// rendezvous says how the Pods of a gang find each other. Service: each Pod has a name in DNS,
 	// <pod>.<task>, from a headless Service that the task owns, and the environment variables from
 	// which PyTorch, JAX, DeepSpeed and others learn their rank and where rank 0 is, such as
-	// MASTER_ADDR, RANK and WORLD_SIZE. Variables of the template win. None: neither. It has no
-	// effect on a task of one Pod. Default: Service. Immutable.
+	// MASTER_ADDR, RANK and WORLD_SIZE. Variables of the template win. None: neither. A task of one Pod
+	// needs neither. Default: Service. Immutable.
 	// +optional
 	// +kubebuilder:default=Service
 	Rendezvous RendezvousMode `json:"rendezvous,omitempty"`
@@ -591,8 +594,11 @@ const (
 )
 
 // ExitCodes are exit codes of containers.
+//
+// +kubebuilder:validation:XValidation:rule="self.operator != 'In' || self.values.all(v, v != 0)",fieldPath=".values",message="must not contain 0 with the operator In: a container with that exit code has not failed"
 type ExitCodes struct {
-	// containerName is the container that they are of. Default: any.
+	// containerName is the container that they are of: one of the template's containers and init
+	// containers, or gpu-task if the template has none. Default: any, those that something else adds to the Pods, too.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	ContainerName string `json:"containerName,omitempty"`
@@ -601,12 +607,11 @@ type ExitCodes struct {
 	// +required
 	Operator ExitCodesOperator `json:"operator"`
 
-	// values are exit codes other than 0.
+	// values are exit codes: with In, other than 0.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=255
-	// +kubebuilder:validation:XValidation:rule="self.all(v, v != 0)",message="must not contain 0: a container with that exit code has not failed"
 	Values []int32 `json:"values"`
 }
 
@@ -625,8 +630,8 @@ const (
 type PodConditionPattern struct {
 	// type is the condition's type.
 	// +required
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=316
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([-a-z0-9.]+/)?[A-Za-z0-9][-A-Za-z0-9_.]*$')",message="must be the type of a condition of Pods, for example \"DisruptionTarget\""
 	Type string `json:"type"`
 
 	// status is the condition's status: True, False or Unknown. Default: True.

@@ -14,11 +14,12 @@ import (
 //
 // ExitCodes are exit codes of containers.
 type ExitCodesApplyConfiguration struct {
-	// containerName is the container that they are of. Default: any.
+	// containerName is the container that they are of: one of the template's containers and init
+	// containers, or gpu-task if the template has none. Default: any, those that something else adds to the Pods, too.
 	ContainerName *string `json:"containerName,omitempty"`
 	// operator is In, one of values, or NotIn, none of them. Exit code 0 never matches.
 	Operator *gpucontrollerv1.ExitCodesOperator `json:"operator,omitempty"`
-	// values are exit codes other than 0.
+	// values are exit codes: with In, other than 0.
 	Values []int32 `json:"values,omitempty"`
 }
 

@@ -114,8 +114,8 @@ type GPUTaskSpecApplyConfiguration struct {
 	// rendezvous says how the Pods of a gang find each other. Service: each Pod has a name in DNS,
 	// <pod>.<task>, from a headless Service that the task owns, and the environment variables from
 	// which PyTorch, JAX, DeepSpeed and others learn their rank and where rank 0 is, such as
-	// MASTER_ADDR, RANK and WORLD_SIZE. Variables of the template win. None: neither. It has no
-	// effect on a task of one Pod. Default: Service. Immutable.
+	// MASTER_ADDR, RANK and WORLD_SIZE. Variables of the template win. None: neither. A task of one Pod
+	// needs neither. Default: Service. Immutable.
 	Rendezvous *gpucontrollerv1.RendezvousMode `json:"rendezvous,omitempty"`
 	// template is the Pod that the task runs, as in a Job: image, command,
 	// environment, volumes, annotations and so on. Its container named

@@ -13,7 +13,7 @@ type SuccessRuleApplyConfiguration struct {
 	// role is the role of the Pods. Default: all Pods of the task.
 	Role *string `json:"role,omitempty"`
 	// succeededIndexes are the indexes of the Pods, within the role if there is one, as numbers and
-	// ranges: "0,2-4". Default: all.
+	// ranges in increasing order: "0,2-4". Default: all.
 	SucceededIndexes *string `json:"succeededIndexes,omitempty"`
 	// succeededCount is how many of these Pods must succeed. Default: all of them.
 	SucceededCount *int32 `json:"succeededCount,omitempty"`

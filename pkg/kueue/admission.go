@@ -77,6 +77,8 @@ func heldBy(task *v1.GPUTask, workload *Workload) (reason, message string) {
 		return reasonEvicted, fmt.Sprintf("evicted by Kueue (%s): %s", evicted.Reason, evicted.Message)
 	case workload.Spec.Active != nil && !*workload.Spec.Active:
 		return reasonDeactivated, fmt.Sprintf("its Workload %s is deactivated: set its spec.active to true to queue the task again", workload.Name)
+	case workload.reserved() && workload.isOutdated(task):
+		return reasonQueued, withDetail(queue, "the task was changed since it got quota, and asks for it anew")
 	case !workload.reserved():
 		return reasonQueued, withDetail(queue, workload.why(QuotaReserved))
 	case !meta.IsStatusConditionTrue(conditions, Admitted):

@@ -103,6 +103,10 @@ func TestWhyATaskIsHeld(t *testing.T) {
 			workloadOf(t, task, admit, is(Finished, "OutOfSync", "")), "WorkloadFinished",
 			"its Workload " + WorkloadName(task) + " is marked as finished: delete that Workload to queue the task again",
 		},
+		"it was changed since": {
+			workloadOf(t, task, admit, func(w *Workload) { w.Labels[v1.LabelTemplateHash] = "another" }), "WaitingForQuota",
+			`waiting for quota in Kueue's queue "team-a": the task was changed since it got quota, and asks for it anew`,
+		},
 		"its Workload is being deleted": {
 			workloadOf(t, task, admit, func(w *Workload) { w.DeletionTimestamp = &metav1.Time{Time: now} }), "WaitingForQuota", `waiting for quota in Kueue's queue "team-a"`,
 		},

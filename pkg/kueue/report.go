@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
@@ -44,8 +45,8 @@ type Step struct {
 func Next(o Observed) (Step, error) {
 	w := o.Workload
 	switch {
-	case o.Task.DeletionTimestamp != nil, w != nil && w.DeletionTimestamp != nil:
-		return Step{}, nil // the garbage collector deletes the Workload; its event comes later
+	case w != nil && w.DeletionTimestamp != nil, w == nil && o.Task.DeletionTimestamp != nil:
+		return Step{}, nil // its event comes later
 	case o.ended():
 		return o.finish(), nil
 	case QueueOf(o.Task) == "", !gputask.WantsQuota(o.Task):
@@ -56,6 +57,8 @@ func Next(o Observed) (Step, error) {
 		return Step{}, nil
 	case !w.reserved():
 		return Step{Spec: o.differs()}, nil
+	case w.isOutdated(o.Task): // Kueue refuses that it changes while it has quota
+		return Step{Delete: o.active() == 0}, nil
 	case meta.IsStatusConditionTrue(w.Status.Conditions, Evicted):
 		return o.giveBack()
 	default:
@@ -180,10 +183,13 @@ func (o *Observed) reclaim(status *WorkloadStatus) error {
 }
 
 // differs reports whether a Workload without quota should ask for something else: for another
-// queue or priority class, or for another number of Pods.
+// queue, priority class or time, for other Pods, or for another number of them.
 func (o *Observed) differs() bool {
 	spec := &o.Workload.Spec
-	if spec.QueueName != QueueOf(o.Task) {
+	if spec.QueueName != QueueOf(o.Task) || o.Workload.isOutdated(o.Task) {
+		return true
+	}
+	if limit, err := maxExecutionTime(o.Task); err == nil && !ptr.Equal(limit, spec.MaximumExecutionTimeSeconds) {
 		return true
 	}
 	if class := ClassOf(o.Task); class != nil && !equality.Semantic.DeepEqual(class, spec.PriorityClassRef) {
@@ -238,10 +244,11 @@ func (s *WorkloadStatus) Patch(workload *Workload) map[string]any {
 // for.
 func (w *Workload) SpecPatch(wanted *Workload) map[string]any {
 	return map[string]any{
-		"metadata": map[string]any{"resourceVersion": w.ResourceVersion, "uid": w.UID},
+		"metadata": map[string]any{"resourceVersion": w.ResourceVersion, "uid": w.UID, "labels": wanted.Labels},
 		"spec": map[string]any{
 			"podSets": wanted.Spec.PodSets, "queueName": wanted.Spec.QueueName,
 			"priorityClassRef": wanted.Spec.PriorityClassRef, "priority": wanted.Spec.Priority,
+			"maximumExecutionTimeSeconds": wanted.Spec.MaximumExecutionTimeSeconds,
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -40,6 +41,14 @@ func next(t *testing.T, task *v1.GPUTask, active int, workload *Workload) Step {
 	return step
 }
 
+func deleted(t *v1.GPUTask) { t.DeletionTimestamp = &metav1.Time{Time: now} }
+
+func changed(t *v1.GPUTask) {
+	t.Spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: map[string]string{"a": "b"}}}
+}
+
+func withoutHash(w *Workload) { delete(w.Labels, v1.LabelTemplateHash) }
+
 func TestStepsOfAWorkload(t *testing.T) {
 	t.Parallel()
 	none := func(t *testing.T, _ *v1.GPUTask) *Workload { t.Helper(); return nil }
@@ -56,7 +65,14 @@ func TestStepsOfAWorkload(t *testing.T) {
 		"a task without the label gets none":                      {newTask(noLabel), none, 0, "none"},
 		"a suspended task gets none":                              {newTask(suspended), none, 0, "none"},
 		"a finished task gets none":                               {newTask(inPhase(v1.PhaseFailed)), none, 0, "none"},
-		"a task that is being deleted gets none":                  {newTask(func(t *v1.GPUTask) { t.DeletionTimestamp = &metav1.Time{Time: now} }), none, 0, "none"},
+		"a task that is being deleted gets none":                  {newTask(deleted), none, 0, "none"},
+		"that of a deleted task stays while Pods stop":            {newTask(deleted), with(admit), 1, "none"},
+		"that of a deleted task goes when no Pod is left":         {newTask(deleted), with(admit), 0, "delete"},
+		"one that waits follows its task's template":              {newTask(changed), with(), 0, "spec"},
+		"one that waits follows its task's time":                  {newTask(func(t *v1.GPUTask) { t.Labels[LabelMaxExecTime] = "60" }), with(), 0, "spec"},
+		"one that has quota for what the task was stays at first": {newTask(changed), with(admit), 1, "none"},
+		"one that has quota for what the task was goes":           {newTask(changed), with(admit), 0, "delete"},
+		"one of an earlier version stays":                         {newTask(changed, inPhase(v1.PhasePending)), with(admit, withoutHash), 2, "none"},
 		"that of a task that loses its label goes":                {newTask(noLabel), with(admit), 0, "delete"},
 		"that of a suspended task goes when no Pod is left":       {newTask(suspended), with(admit), 0, "delete"},
 		"that of a suspended task stays while Pods stop":          {newTask(suspended), with(admit), 1, "none"},

@@ -74,7 +74,7 @@ func NewWorkload(task *v1.GPUTask, defaults gputask.PodDefaults, priority Priori
 		TypeMeta: metav1.TypeMeta{APIVersion: Group + "/" + Version, Kind: "Workload"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: WorkloadName(task), Namespace: task.Namespace,
-			Labels:          map[string]string{v1.LabelTask: task.Name, LabelJobUID: string(task.UID)},
+			Labels:          map[string]string{v1.LabelTask: task.Name, LabelJobUID: string(task.UID), v1.LabelTemplateHash: gputask.TemplateHash(task)},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(task, v1.TaskKind())},
 		},
 		Spec: WorkloadSpec{
@@ -82,6 +82,13 @@ func NewWorkload(task *v1.GPUTask, defaults gputask.PodDefaults, priority Priori
 			PriorityClassRef: priority.Class, Priority: &priority.Value,
 		},
 	}, nil
+}
+
+// isOutdated reports whether a Workload asks for what its task wanted before it was changed. Nothing is
+// known of those of earlier versions, which have no hash.
+func (w *Workload) isOutdated(task *v1.GPUTask) bool {
+	hash, found := w.Labels[v1.LabelTemplateHash]
+	return found && hash != gputask.TemplateHash(task)
 }
 
 func maxExecutionTime(task *v1.GPUTask) (*int32, error) {

@@ -19,7 +19,7 @@ func HasSucceeded(task *v1.GPUTask, pod string) bool {
 // HasUncountedSuccess reports whether a Pod has succeeded in the current attempt of its member, and
 // the task's status does not tell of it.
 func HasUncountedSuccess(task *v1.GPUTask, pod *corev1.Pod) bool {
-	if task.DeletionTimestamp != nil || IsFinished(task) || outcomeOf(pod) != podSucceeded {
+	if IsFinished(task) || outcomeOf(pod) != podSucceeded {
 		return false
 	}
 	index, found := memberIndex(task, Roles(task), pod.Name)

@@ -178,7 +178,7 @@ const defaultBackoffLimit = 6
 // others wait for is kept until they have seen how it ended.
 func (d *decision) applyTTL() {
 	ttl := cmp.Or(d.Task.Spec.TTLSecondsAfterFinished, d.Config.TTLSecondsAfterFinished)
-	if ttl == nil || d.status.CompletionTime == nil || d.HasWaitingDependents {
+	if ttl == nil || d.status.CompletionTime == nil || d.HasWaitingDependents || d.isDeleted() {
 		return
 	}
 	left := d.status.CompletionTime.Add(time.Duration(*ttl) * time.Second).Sub(d.Now)

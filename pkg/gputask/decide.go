@@ -5,6 +5,7 @@ package gputask
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -116,8 +117,8 @@ func Decide(in Input) (Plan, error) {
 		return Plan{}, err
 	}
 	d.status.ObservedGeneration = in.Task.Generation
-	if in.Task.DeletionTimestamp != nil {
-		return d.plan, nil // the garbage collector deletes the Pods
+	if d.isOrphaning() {
+		return d.plan, nil // the garbage collector is about to release the Pods, which go on
 	}
 	if IsFinished(in.Task) {
 		d.deleteActive()
@@ -127,11 +128,13 @@ func Decide(in Input) (Plan, error) {
 	d.confirmCheckpoints()
 	d.leaveUnreachableNodes()
 	d.countSuccesses()
-	d.countFailures()
-	d.countRefusals()
-	d.restartIfLost()
-	d.checkDeadline()
-	d.checkRuntime()
+	if !d.isDeleted() {
+		d.countFailures()
+		d.countRefusals()
+		d.restartIfLost()
+		d.checkDeadline()
+		d.checkRuntime()
+	}
 	d.advance()
 	d.reportPods()
 	d.reportRoles()
@@ -189,6 +192,8 @@ func (d *decision) advance() {
 		d.succeed()
 	case d.countDone() == len(d.members):
 		d.failIndexes()
+	case d.isDeleted():
+		d.stopDeleted()
 	case SuspensionRequested(d.Task):
 		d.suspend()
 	case d.hasOutdatedPods():
@@ -237,6 +242,27 @@ func (d *decision) stopAndFail() {
 		return
 	}
 	d.finish(v1.PhaseFailed, v1.ConditionFailed, target.Reason, target.Message)
+}
+
+// isDeleted reports whether somebody has deleted the task. It exists as long as it has a finalizer; the
+// garbage collector deletes its Pods only then, or before if that was asked for.
+func (d *decision) isDeleted() bool { return d.Task.DeletionTimestamp != nil }
+
+// isOrphaning reports whether the task was deleted in such a way that its Pods outlive it.
+func (d *decision) isOrphaning() bool {
+	return d.isDeleted() && slices.Contains(d.Task.Finalizers, metav1.FinalizerOrphanDependents)
+}
+
+// stopDeleted stops a task that was deleted before it had finished: whoever keeps it with a finalizer
+// may wait for its end.
+func (d *decision) stopDeleted() {
+	d.setConditionIfPresent(v1.ConditionScheduled, metav1.ConditionFalse, v1.ReasonDeleted)
+	d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, v1.ReasonDeleted)
+	if active := d.deleteActive(); active > 0 {
+		d.status.Message = "being deleted: " + d.untilStopped(active)
+		return
+	}
+	d.finish(v1.PhaseFailed, v1.ConditionFailed, v1.ReasonDeleted, "deleted before it had finished")
 }
 
 func (d *decision) finish(phase v1.GPUTaskPhase, condition, reason, message string) {

@@ -83,6 +83,10 @@ func testDecisions(t *testing.T, tests map[string]decideTest) {
 	}
 }
 
+func deleted(t *v1.GPUTask) {
+	t.DeletionTimestamp, t.Finalizers = ago(0), []string{"example.com/keeps-it"}
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	single := func() taskBuilder { return makeTask("train").started(time.Minute).phase(v1.PhasePending) }
@@ -504,9 +508,36 @@ func TestDecide(t *testing.T) {
 			change: func(in *Input) { in.HasWaitingDependents = true },
 			want:   wanted{phase: v1.PhaseSucceeded},
 		},
-		"a task that is being deleted gets no new Pods": {
-			task: single().with(func(t *v1.GPUTask) { t.DeletionTimestamp = ago(0) }),
-			want: wanted{phase: v1.PhasePending},
+		"a task that is being deleted gets no Pods, and ends": {
+			task: single().with(deleted),
+			want: wanted{phase: v1.PhaseFailed, message: "deleted before it had finished"},
+		},
+		"so does one that waits for others": {
+			task: makeTask("train").dependsOn(v1.Dependency{Name: "x"}).phase(v1.PhaseWaiting).with(deleted),
+			want: wanted{phase: v1.PhaseFailed, message: "deleted before it had finished"},
+		},
+		"so does a suspended one": {
+			task: makeTask("train").suspended().phase(v1.PhaseSuspended).with(deleted),
+			want: wanted{phase: v1.PhaseFailed, message: "deleted before it had finished"},
+		},
+		"the Pods of a task that is being deleted stop": {
+			task: gang().phase(v1.PhaseRunning).with(deleted), pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0), gang().pod(2, 0).failed(time.Second)),
+			want: wanted{phase: v1.PhaseRunning, message: "being deleted: waiting for 2 Pods to stop", remove: []string{"train-0@0", "train-1@0"}},
+		},
+		"a task that has succeeded when it is being deleted says so": {
+			task: single().phase(v1.PhaseRunning).with(deleted), pods: pods(single().pod(0, 0).succeeded()),
+			want: wanted{phase: v1.PhaseSucceeded, message: "1 Pod succeeded", completed: "0"},
+		},
+		"a finished task that is being deleted is not deleted again": {
+			task: single().phase(v1.PhaseFailed).with(deleted).with(func(t *v1.GPUTask) {
+				t.Status.CompletionTime, t.Spec.TTLSecondsAfterFinished = ago(time.Minute), ptr.To[int32](60)
+			}),
+			want: wanted{phase: v1.PhaseFailed},
+		},
+		"Pods that are to outlive their task go on": {
+			task: single().phase(v1.PhaseRunning).with(deleted).with(func(t *v1.GPUTask) { t.Finalizers = []string{metav1.FinalizerOrphanDependents} }),
+			pods: pods(single().pod(0, 0).running("a")),
+			want: wanted{phase: v1.PhaseRunning},
 		},
 
 		"a refused Pod is tried again and explained": {

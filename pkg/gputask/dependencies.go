@@ -60,7 +60,7 @@ func checkDependencies(task *v1.GPUTask, lookup Lookup, cycle []string) dependen
 
 func checkDependency(dependency *v1.Dependency, lookup Lookup) dependencyState {
 	other := lookup(dependency.Name)
-	if other == nil {
+	if other == nil || wasDeleted(other) {
 		return dependencyState{
 			reason:  reasonDependencyNotFound,
 			message: fmt.Sprintf("waiting for GPUTask %q, which does not exist in this namespace", dependency.Name),
@@ -83,8 +83,18 @@ func checkDependency(dependency *v1.Dependency, lookup Lookup) dependencyState {
 	}
 }
 
+// wasDeleted reports whether a task has only ended because somebody has deleted it: who depends on it
+// waits, as if it did not exist, for another one of its name.
+func wasDeleted(task *v1.GPUTask) bool {
+	failed := findCondition(task.Status.Conditions, v1.ConditionFailed)
+	return failed != nil && failed.Reason == v1.ReasonDeleted
+}
+
 // DependencyMet reports whether a task satisfies a dependency on it.
 func DependencyMet(dependency *v1.Dependency, other *v1.GPUTask) bool {
+	if wasDeleted(other) {
+		return false
+	}
 	phase := other.Status.Phase
 	if phase == v1.PhaseFailed && dependency.OnFailure == v1.DependencyIgnore {
 		return true

@@ -70,6 +70,11 @@ func TestDependencies(t *testing.T) {
 			task: task(on("prepare", v1.DependencySucceeded, v1.DependencyIgnore)), others: []taskBuilder{in(v1.PhaseFailed)},
 			phase: v1.PhasePending, reason: reasonDependenciesMet, message: "to start",
 		},
+		"a dependency that was deleted has not failed": {
+			task:   task(succeeded("prepare")),
+			others: []taskBuilder{in(v1.PhaseFailed).with(deleted).condition(v1.ConditionFailed, metav1.ConditionTrue, v1.ReasonDeleted)},
+			phase:  v1.PhaseWaiting, reason: reasonDependencyNotFound, message: "which does not exist in this namespace",
+		},
 		"a failure decides even while another dependency is missing": {
 			task: task(succeeded("absent"), succeeded("prepare")), others: []taskBuilder{in(v1.PhaseFailed)},
 			phase: v1.PhaseFailed, reason: v1.ReasonDependencyFailed, message: "prepare",

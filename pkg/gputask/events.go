@@ -61,7 +61,7 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 		add(corev1.EventTypeNormal, string(after.Phase), after.Message)
 	case v1.PhaseFailed:
 		failed := findCondition(after.Conditions, v1.ConditionFailed)
-		add(corev1.EventTypeWarning, failed.Reason, failed.Message)
+		add(eventType(failed.Reason), failed.Reason, failed.Message)
 	case v1.PhaseWaiting, v1.PhasePending:
 	}
 	return events
@@ -114,10 +114,10 @@ const ReasonQuotaExceeded = "QuotaExceeded"
 // Pod.
 const ReasonOldPodStops = "WaitingForOldPod"
 
-// eventType returns Normal for waiting for another task or for an old Pod, and Warning for
-// everything else that delays a task.
+// eventType returns Normal for waiting for another task or for an old Pod and for an end that somebody
+// wanted, and Warning for everything else that delays or ends a task.
 func eventType(reason string) string {
-	if reason == reasonWaitingForTask || reason == ReasonOldPodStops {
+	if reason == reasonWaitingForTask || reason == ReasonOldPodStops || reason == v1.ReasonDeleted {
 		return corev1.EventTypeNormal
 	}
 	return corev1.EventTypeWarning

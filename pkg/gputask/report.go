@@ -46,7 +46,7 @@ func (d *decision) reportPods() {
 	}
 	d.status.Total = int32(len(d.members)) //nolint:gosec // at most 10000
 	d.status.Nodes = nodesOf(d.Pods)
-	if d.status.Phase == v1.PhasePending && !d.isFailing() && !d.isSuspended() && !d.hasSucceeded() {
+	if d.status.Phase == v1.PhasePending && !d.isFailing() && !d.isSuspended() && !d.isDeleted() && !d.hasSucceeded() {
 		d.reportProgress()
 	}
 }

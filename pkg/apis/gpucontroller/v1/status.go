@@ -73,6 +73,8 @@ const (
 	ReasonMaxRuntimeExceeded   = "MaxRuntimeExceeded"
 	ReasonFailedIndexes        = "FailedIndexes"
 	ReasonMaxFailedIndexes     = "MaxFailedIndexesExceeded"
+	// ReasonDeleted: somebody has deleted the task, and somebody's finalizer keeps it.
+	ReasonDeleted = "Deleted"
 )
 
 // GPUTaskStatus is what the controller observed last.

@@ -79,7 +79,7 @@ func (r *Rescheduler) candidates(objects *clusterview.Objects) []reschedule.Move
 	if r.options.Planner.Mode == reschedule.Recreate {
 		return reschedule.Candidates(objects.Tasks, objects.Nodes, r.options.Period, objects.Now)
 	}
-	return reschedule.Misplaced(objects.Tasks, objects.Nodes)
+	return reschedule.Misplaced(objects.Tasks, objects.Nodes, objects.Now)
 }
 
 // isUnderWay reports whether a plan is being carried out or is approved.

@@ -33,7 +33,7 @@ type Move struct {
 // Candidates returns the tasks to reschedule: those whose Pods have been pending for longer
 // than patience, then those that are misplaced, the oldest first.
 func Candidates(tasks []clusterview.Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
-	moves := Misplaced(tasks, nodes)
+	moves := Misplaced(tasks, nodes, now)
 	for _, task := range tasks {
 		if move := pendingMove(task, patience, now); move != nil && movable(task.GPUTask) {
 			moves = append(moves, *move)
@@ -47,7 +47,7 @@ func Candidates(tasks []clusterview.Task, nodes []*corev1.Node, patience time.Du
 // left to Kubernetes: it evicts their Pods after the time that each Pod tolerates it, slowly if
 // much of a zone is concerned, and not at all if all of it is, which suggests that it is the
 // network that has failed.
-func Misplaced(tasks []clusterview.Task, nodes []*corev1.Node) []Move {
+func Misplaced(tasks []clusterview.Task, nodes []*corev1.Node, now time.Time) []Move {
 	byName := make(map[string]*corev1.Node, len(nodes))
 	for _, node := range nodes {
 		byName[node.Name] = node
@@ -57,7 +57,7 @@ func Misplaced(tasks []clusterview.Task, nodes []*corev1.Node) []Move {
 		if !movable(task.GPUTask) {
 			continue
 		}
-		if move := misplacedMove(task, byName); move != nil {
+		if move := misplacedMove(task, byName, now); move != nil {
 			moves = append(moves, *move)
 		}
 	}
@@ -116,14 +116,14 @@ func pendingMove(task clusterview.Task, patience time.Duration, now time.Time) *
 
 // misplacedMove returns the move of those Pods of a task that are on a wrong node, nil if
 // there are none.
-func misplacedMove(task clusterview.Task, nodes map[string]*corev1.Node) *Move {
+func misplacedMove(task clusterview.Task, nodes map[string]*corev1.Node, now time.Time) *Move {
 	if gputask.IsGang(task.GPUTask) && task.Status.Phase == v1.PhaseRunning {
 		return nil // a running gang is not disturbed
 	}
 	move := &Move{Task: task.GPUTask, NeedsRoom: true}
 	for _, pod := range task.Pods {
 		node := nodes[pod.Spec.NodeName]
-		if node == nil || pod.DeletionTimestamp != nil || snapshot.Ended(pod) || isPinned(task.GPUTask, pod) {
+		if node == nil || pod.DeletionTimestamp != nil || snapshot.Ended(pod) || isPinned(task.GPUTask, pod, now) {
 			continue
 		}
 		reason := misplaced(pod, node)
@@ -142,8 +142,8 @@ func misplacedMove(task clusterview.Task, nodes map[string]*corev1.Node) *Move {
 }
 
 // isPinned reports whether the owner of a Pod does not want it to be moved.
-func isPinned(task *v1.GPUTask, pod *corev1.Pod) bool {
-	return neverMoves(task) || pod.Annotations[annotationSafeToEvict] == "false"
+func isPinned(task *v1.GPUTask, pod *corev1.Pod, now time.Time) bool {
+	return neverMoves(task) || keptBy(pod, now) != ""
 }
 
 // misplaced returns what is wrong with a node for a Pod, nothing if it is suitable. A node

@@ -16,9 +16,11 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// annotationSafeToEvict is also respected by cluster-autoscaler: "false" keeps a Pod where
-// it is.
-const annotationSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+// Annotations that keep a Pod where it is, by which users tell the autoscalers of nodes as much.
+const (
+	annotationSafeToEvict  = "cluster-autoscaler.kubernetes.io/safe-to-evict" // if it is "false"
+	annotationDoNotDisrupt = "karpenter.sh/do-not-disrupt"                    // if it is "true", or for a time, such as "8h", from the Pod's start
+)
 
 // Immovable returns why a task may not be moved now; it is empty if it may.
 func (p *Planner) Immovable(task *clusterview.Task) string {
@@ -53,7 +55,7 @@ func (p *Planner) permanentReason(u *clusterview.Unit) string {
 		return u.Err.Error()
 	}
 	for _, m := range u.Members {
-		if why := permanentPodReason(m); why != "" {
+		if why := permanentPodReason(m, p.Now); why != "" {
 			return why
 		}
 	}
@@ -65,7 +67,7 @@ func (p *Planner) permanentReason(u *clusterview.Unit) string {
 	return ""
 }
 
-func permanentPodReason(m *clusterview.Member) string {
+func permanentPodReason(m *clusterview.Member, now time.Time) string {
 	switch {
 	case m.Task == nil:
 		return fmt.Sprintf("Pod %s belongs to no GPUTask", m.Pod.Name)
@@ -74,7 +76,7 @@ func permanentPodReason(m *clusterview.Member) string {
 	case !m.Runs():
 		return fmt.Sprintf("Pod %s does not run, or is terminating", m.Pod.Name)
 	}
-	if what := podObstacle(m.Pod); what != "" {
+	if what := podObstacle(m.Pod, now); what != "" {
 		return fmt.Sprintf("Pod %s %s", m.Pod.Name, what)
 	}
 	return ""
@@ -82,16 +84,30 @@ func permanentPodReason(m *clusterview.Member) string {
 
 // podObstacle returns what prevents a Pod from being moved, or restricts where it may go by
 // rules that the engine does not know.
-func podObstacle(pod *corev1.Pod) string {
+func podObstacle(pod *corev1.Pod, now time.Time) string {
+	if annotation := keptBy(pod, now); annotation != "" {
+		return "has the annotation " + annotation
+	}
 	switch {
-	case pod.Annotations[annotationSafeToEvict] == "false":
-		return "has the annotation " + annotationSafeToEvict + "=false"
 	case len(pod.Spec.ResourceClaims) > 0:
 		return "has resource claims"
 	case hasHostPort(pod):
 		return "has a host port"
 	case hasInterPodConstraints(pod):
 		return "has Pod affinity or topology spread constraints"
+	}
+	return ""
+}
+
+// keptBy returns the annotation that keeps a Pod where it is; empty if none does.
+func keptBy(pod *corev1.Pod, now time.Time) string {
+	if pod.Annotations[annotationSafeToEvict] == "false" {
+		return annotationSafeToEvict + "=false"
+	}
+	value := pod.Annotations[annotationDoNotDisrupt]
+	lasts, err := time.ParseDuration(value)
+	if value == "true" || (err == nil && now.Before((&checkpoint.Pod{Pod: pod}).FirstStarted().Add(lasts))) {
+		return annotationDoNotDisrupt + "=" + value
 	}
 	return ""
 }

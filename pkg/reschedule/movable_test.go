@@ -63,6 +63,18 @@ func TestImmovable(t *testing.T) {
 		"a Pod that is not safe to evict": {func(_ *cluster, task *clusterview.Task) {
 			task.Pods[1].Annotations[annotationSafeToEvict] = "false"
 		}, "Pod gang-1 has the annotation cluster-autoscaler.kubernetes.io/safe-to-evict=false"},
+		"a Pod that Karpenter must not disrupt": {func(_ *cluster, task *clusterview.Task) {
+			task.Pods[1].Annotations[annotationDoNotDisrupt] = "true"
+		}, "Pod gang-1 has the annotation karpenter.sh/do-not-disrupt=true"},
+		"a Pod that Karpenter must not disrupt for a time": {func(_ *cluster, task *clusterview.Task) {
+			task.Pods[1].Annotations[annotationDoNotDisrupt] = "10m1s" // it started 10 minutes ago
+		}, "Pod gang-1 has the annotation karpenter.sh/do-not-disrupt=10m1s"},
+		"a Pod that Karpenter must not disrupt for a time that is over": {func(_ *cluster, task *clusterview.Task) {
+			task.Pods[1].Annotations[annotationDoNotDisrupt] = "10m"
+		}, ""},
+		"a Pod that Karpenter may disrupt": {func(_ *cluster, task *clusterview.Task) {
+			task.Pods[1].Annotations[annotationDoNotDisrupt] = "false"
+		}, ""},
 		"a Pod with a host port": {func(_ *cluster, task *clusterview.Task) {
 			task.Pods[0].Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}}
 		}, "host port"},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
@@ -80,7 +81,7 @@ func TestAmountsOfPods(t *testing.T) {
 		"all of a GPU in slices":        {requests(one("falldio.com/mig-1g.10gb", "7")), 100},
 		"NVIDIA's slices":               {requests(one("nvidia.com/mig-3g.40gb", "1")), 42},
 		"none":                          {requests(one(corev1.ResourceCPU, "4")), 0},
-		"more than any node has":        {newPod("a", "q", 1_000_000_000_000), 6400},
+		"more than any node has":        {newPod("a", "q", 1_000_000_000_000), placement.MaxCards * queueing.GPU},
 		"an init container before them": {newPod("a", "q", 1, func(pod *corev1.Pod) { pod.Spec.InitContainers = newPod("b", "q", 2).Spec.Containers }), 200},
 	}
 	for name, tc := range tests {

@@ -20,7 +20,7 @@ import (
 )
 
 // replaying is what reading, replaying and explaining a journal may take: it builds a cluster of up
-// to 64 GPUs for a few bytes, more than once.
+// to 1,024 GPUs for a few bytes, more than once.
 var replaying = fuzzlimit.Limits{Bytes: 64 << 20, PerByte: 64 << 10, CPU: 10 * time.Second} //nolint:gochecknoglobals // a constant
 
 // FuzzRead reads any text as a journal. What is accepted has its decisions in order and once, and

@@ -20,7 +20,7 @@ func TestInvalidPodsAreRejected(t *testing.T) {
 	}{
 		"on a node that is not there":     {placement.Pod{Name: "q", Node: "x"}, `there is no node "x"`},
 		"that is there already":           {placement.Pod{Name: "p", Node: "b"}, "Pod p is placed already, on node a"},
-		"with a GPU that no node has":     {placement.Pod{Name: "q", Node: "b", Use: use(100, 0, 64)}, "GPUs: must be from 0 to 63, each once, are [0 64]"},
+		"with a GPU that no node has":     {placement.Pod{Name: "q", Node: "b", Use: use(100, 0, placement.MaxCards)}, "GPUs: must be from 0 to 1023, each once, are [0 1024]"},
 		"with a GPU of a negative number": {placement.Pod{Name: "q", Node: "b", Use: use(100, -1)}, "are [-1]"},
 		"with a GPU twice":                {placement.Pod{Name: "q", Node: "b", Use: use(50, 1, 1)}, "each once"},
 		"with nothing of a GPU":           {placement.Pod{Name: "q", Node: "b", Use: use(0, 1)}, "percent: must be 1 to 100, is 0"},

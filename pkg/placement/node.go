@@ -48,8 +48,9 @@ type Node struct {
 // maxSlots is far more Pods than a node can have, so that sums do not overflow.
 const maxSlots = 1 << 20
 
-// MaxCards is how many GPUs a node may have.
-const MaxCards = 64
+// MaxCards is how many GPUs a node may have. Those that a device plugin offers several times over, as with time-slicing, count as
+// often. A node costs time and memory in proportion to what it has, not to this.
+const MaxCards = 1024
 
 func (n *Node) validate() error {
 	switch {

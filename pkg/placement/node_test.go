@@ -31,7 +31,7 @@ func TestNodesAreValidated(t *testing.T) {
 			func(n *placement.Node) { n.Others = placement.Amounts{{Resource: "rdma/hca", Value: -1}} },
 			"node n: rdma/hca: must be 1 to",
 		},
-		"a node with too many GPUs": {func(n *placement.Node) { n.GPUs = make([]placement.GPU, placement.MaxCards+1) }, "node n: has 65 GPUs, at most 64 are supported"},
+		"a node with too many GPUs": {func(n *placement.Node) { n.GPUs = make([]placement.GPU, placement.MaxCards+1) }, "node n: has 1025 GPUs, at most 1024 are supported"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

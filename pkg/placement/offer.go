@@ -16,7 +16,7 @@ type offer struct {
 	reason  Reason
 	// each is true if only some of the nodes in the State can take the request.
 	each     bool
-	position int8 // of the card for a share; else -1
+	position int16 // of the card for a share; else -1
 	cost     float64
 }
 
@@ -55,7 +55,7 @@ func (c *Cluster) price(s *State, r *Request) offer {
 		}
 		step := Step{Request: r, Before: s, After: c.after(s, r, []int{position}), CardFree: int(s.free[position])}
 		if cost := c.policy.Price(step); best.position < 0 || cost < best.cost {
-			best.cost, best.position = cost, int8(position)
+			best.cost, best.position = cost, int16(position) //nolint:gosec // less than MaxCards
 		}
 	}
 	return best

@@ -261,14 +261,17 @@ func (l *pool) price(p pricing) {
 	}
 }
 
+// usualCards is how many cards of a node are looked at without allocating memory.
+const usualCards = 64
+
 // capacity returns how many Pods of a request fit on a node if all movable units are
 // evicted.
 func (l *pool) capacity(n *node, r *Request) int {
 	if n.fitEmpty(r) != Fits {
 		return 0
 	}
-	var free [MaxCards]int32
-	v := n.vacancy(free[:copy(free[:], n.free)])
+	var buffer [usualCards]int32
+	v := n.vacancy(append(buffer[:0], n.free...))
 	for i := range l.on[n] {
 		if one := &l.on[n][i]; one.unit.movable && !one.unit.out {
 			v.add(n, one.uses, 1)

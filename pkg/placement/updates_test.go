@@ -166,13 +166,23 @@ func (u *updates) mustBe(states map[string]*placement.State, after string) {
 
 func TestAClusterMatchesItsUpdates(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(12) {
-		u := newUpdates(t, seeded(seed), limits{nodes: 8, cards: 6, levels: 2})
-		for range 80 {
-			u.step()
-			u.want.check(t, u.cluster, []placement.Shape{randomShape(u, 6), randomShape(u, 3)})
-			u.checkKinds()
-		}
+	tests := map[string]limits{
+		"of nodes with a few cards":        {nodes: 8, cards: 6, levels: 2},
+		"of nodes with hundreds of cards":  {nodes: 3, cards: 300, levels: 1},
+		"of a node with as many as can be": {nodes: 1, cards: placement.MaxCards},
+	}
+	for name, l := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(max(2, l.nodes*3/2)) {
+				u := newUpdates(t, seeded(seed), l)
+				for range 10 * l.nodes {
+					u.step()
+					u.want.check(t, u.cluster, []placement.Shape{randomShape(u, l.cards), randomShape(u, 3)})
+					u.checkKinds()
+				}
+			}
+		})
 	}
 }
 

@@ -72,7 +72,7 @@ func TestAnAnnotationThatMakesNoSense(t *testing.T) {
 		"has negative cards":                {`[{"pod":"default/x","kind":"Move","cards":-1}]`, "cards: must be 0 to"},
 		"has negative CPU":                  {`[{"pod":"default/x","kind":"Move","cpu":-1}]`, "must not be negative, are -1 and 0"},
 		"has more CPU than can be added up": {`[{"pod":"default/x","kind":"Move","cpu":9223372036854775807}]`, "cpu and memory: must be at most 9007199254740992, are 9223372036854775807 and 0"},
-		"has more cards than any node has":  {`[{"pod":"default/x","kind":"Move","gpus":["` + strings.Repeat(`x","`, placement.MaxCards) + `x"]}]`, "gpus: must be at most 64, are 65"},
+		"has more cards than any node has":  {`[{"pod":"default/x","kind":"Move","gpus":["` + strings.Repeat(`x","`, placement.MaxCards) + `x"]}]`, "gpus: must be at most 1024, are 1025"},
 		"has negative adapters":             {`[{"pod":"default/x","kind":"Move","others":{"rdma/hca":-1}}]`, "others: rdma/hca: must not be negative, is -1"},
 		"has a time that is none":           {`[{"pod":"default/x","kind":"Move","until":"noon"}]`, "annotation " + Annotation},
 	}

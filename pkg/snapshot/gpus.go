@@ -39,7 +39,7 @@ func askedIn(requests corev1.ResourceList) (askedGPUs, error) {
 	case whole > 0 && percent > 0:
 		return askedGPUs{}, fmt.Errorf("asks for %s and %s: a Pod gets whole GPUs or a share of one", name, v1.ResourceGPUPercent)
 	case whole > placement.MaxCards:
-		return askedGPUs{}, fmt.Errorf("asks for %d GPUs: no node has more than %d", whole, placement.MaxCards)
+		return askedGPUs{}, fmt.Errorf("asks for %d GPUs: at most %d of a node are used", whole, placement.MaxCards)
 	case percent > placement.Card:
 		return askedGPUs{}, fmt.Errorf("asks for %d of %s: a share is at most %d; several GPUs are asked for with %s", percent, v1.ResourceGPUPercent, placement.Card, v1.ResourceGPU)
 	case whole > 0:

@@ -104,6 +104,9 @@ func (v *NodeView) listedGPUs(node *corev1.Node, text string) ([]placement.GPU, 
 			divided = append(divided, Divided{Number: i, GPU: gpu})
 			continue
 		}
+		if len(gpus) == placement.MaxCards {
+			continue
+		}
 		available := mayAllocate(gpu)
 		paused = paused && !available
 		gpus = append(gpus, placement.GPU{
@@ -118,6 +121,22 @@ func (v *NodeView) listedGPUs(node *corev1.Node, text string) ([]placement.GPU, 
 		cards.numbers, cards.divided = numbers, divided
 	}
 	return gpus, cards, nil
+}
+
+// Unusable returns which of a node's GPUs the engine can't use, and the reason in one word; nothing if it uses them all.
+func Unusable(node *corev1.Node) (reason, problem string) {
+	count := offeredCards(node)
+	if text := node.Annotations[inventory.Annotation]; text != "" {
+		listed, err := inventory.Parse(text)
+		if err != nil {
+			return "InventoryUnreadable", fmt.Sprintf("gpu-scheduler uses none of the node's GPUs: %v", err)
+		}
+		count = int64(len(listed.GPUs))
+	}
+	if count <= placement.MaxCards {
+		return "", ""
+	}
+	return "TooManyGPUs", fmt.Sprintf("The node has %d GPUs, of which gpu-scheduler uses %d: more of one node are not supported", count, placement.MaxCards)
 }
 
 // hasSlices reports whether there are MIG slices that the kubelet should offer.

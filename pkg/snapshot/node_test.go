@@ -4,6 +4,7 @@
 package snapshot
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -117,7 +118,7 @@ func TestTheGPUsOfANode(t *testing.T) {
 
 func TestANodeWithMoreGPUsThanTheEngineKnows(t *testing.T) {
 	t.Parallel()
-	got, _, err := (&NodeView{}).Node(node(offering(v1.ResourceGPU, "1000")))
+	got, _, err := (&NodeView{}).Node(node(offering(v1.ResourceGPU, strconv.Itoa(2*placement.MaxCards))))
 	if err != nil || len(got.GPUs) != placement.MaxCards {
 		t.Errorf("%d GPUs, error %v, want %d", len(got.GPUs), err, placement.MaxCards)
 	}

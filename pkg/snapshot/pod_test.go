@@ -83,11 +83,11 @@ func TestTheShapeOfAPod(t *testing.T) {
 		"as NVIDIA names them":        {pod: pod("nvidia.com/gpu=2", "nvidia.com/gpu=1"), want: placement.Shape{GPUs: 3}},
 		"whole GPUs by both names":    {pod: pod("gpu=1", "nvidia.com/gpu=1"), err: "asks for falldio.com/gpu and nvidia.com/gpu, which are the same cards: ask for all of them with one of the names"},
 		"NVIDIA's GPUs and a share":   {pod: pod("nvidia.com/gpu=1", "percent=30"), err: "asks for nvidia.com/gpu and falldio.com/gpu-percent: a Pod gets whole GPUs or a share of one"},
-		"too many by NVIDIA's name":   {pod: pod("nvidia.com/gpu=65"), err: "no node has more than 64"},
+		"too many by NVIDIA's name":   {pod: pod("nvidia.com/gpu=1025"), err: "at most 1024 of a node are used"},
 		"whole GPUs and a share":      {pod: pod("gpu=1", "percent=30"), err: "a Pod gets whole GPUs or a share of one"},
 		"more than all of a GPU":      {pod: pod("percent=101"), err: "a share is at most 100"},
-		"more than any node has":      {pod: pod("gpu=65"), err: "no node has more than 64"},
-		"much more than any node has": {pod: pod("gpu=9223372036854775807"), err: "no node has more than 64"},
+		"more than any node has":      {pod: pod("gpu=1025"), err: "at most 1024 of a node are used"},
+		"much more than any node has": {pod: pod("gpu=9223372036854775807"), err: "at most 1024 of a node are used"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

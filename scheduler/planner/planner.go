@@ -63,6 +63,8 @@ type Planner struct {
 	faults faults
 	// nodeRefusals are those of nodes that did not start Pods which were bound to them.
 	nodeRefusals noderefusals.Memory
+	// unusable are the nodes with GPUs that can't be used.
+	unusable unusable
 	// preemptions are the gangs whose victims are being deleted.
 	preemptions preemptions
 	nominations nominations

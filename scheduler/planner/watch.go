@@ -151,6 +151,7 @@ func (p *Planner) nodeUpdated(old, object any) {
 		p.live.setNode(node.Name, nil)
 		return
 	}
+	p.reportUnusable(node)
 	p.live.setNode(node.Name, node)
 	p.reserving.set(node.Name, node.Annotations[reservation.Annotation] != "")
 	if before, ok := old.(*corev1.Node); !ok || admissionChanged(before, node) {
@@ -165,6 +166,7 @@ func (p *Planner) nodeDeleted(object any) {
 		return
 	}
 	p.live.setNode(node.Name, nil)
+	p.unusable.set(node.Name, "")
 	if p.reserving.set(node.Name, false) {
 		p.wake() // no Pod needs to wait for a place there any more
 	}

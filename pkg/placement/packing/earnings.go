@@ -45,13 +45,15 @@ func earnings(s *placement.State, sequences [][]*placement.Request) float64 {
 		return 0
 	}
 	filled := 0
-	var cards [64]int8
+	var buffer [usualCards]int8
 	for _, sequence := range sequences {
-		n := copy(cards[:], s.Free())
-		filled += fillNode(s, cards[:n], sequence)
+		filled += fillNode(s, append(buffer[:0], s.Free()...), sequence)
 	}
 	return float64(filled) / placement.Card / float64(len(sequences))
 }
+
+// usualCards is how many cards of a node are looked at without allocating memory.
+const usualCards = 64
 
 // fillNode places the requests of a sequence that fit, shares on the fullest card, and
 // returns the percentage that it filled.

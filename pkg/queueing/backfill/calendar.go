@@ -205,14 +205,23 @@ func (c *calendar) book(r *Reservation) {
 	}
 }
 
+// usualCards is how many cards of a node are looked at without allocating memory.
+const usualCards = 64
+
 // freeCards counts the cards of a node that are entirely free and not reserved in a window.
 func (n *nodeDays) freeCards(from, until time.Duration) int {
-	var taken [placement.MaxCards]bool
+	var buffer [usualCards]bool
+	taken := buffer[:]
+	if len(n.free) > len(buffer) {
+		taken = make([]bool, len(n.free))
+	}
 	for i := range n.booked {
 		if n.booked[i].during(from, until) {
 			for _, m := range n.booked[i].members {
 				for _, card := range m.GPUs {
-					taken[card] = true
+					if card < len(taken) { // the node may have lost GPUs since
+						taken[card] = true
+					}
 				}
 			}
 		}

@@ -113,7 +113,8 @@ func (c *calendar) needAt(n *nodeDays, from, moment time.Duration) *need {
 type need struct {
 	cpu, memory int64
 	others      map[string]int64
-	percent     [placement.MaxCards]int
+	// percent is by the index of the card, up to the last one that is needed.
+	percent []int
 }
 
 func (n *need) add(use *placement.Use, sign int) {
@@ -126,7 +127,15 @@ func (n *need) add(use *placement.Use, sign int) {
 		n.others[other.Resource] += int64(sign) * other.Value
 	}
 	for _, card := range use.GPUs {
+		n.grow(card + 1)
 		n.percent[card] += sign * use.Percent
+	}
+}
+
+// grow makes a need one of so many cards at least.
+func (n *need) grow(cards int) {
+	if more := cards - len(n.percent); more > 0 {
+		n.percent = append(n.percent, make([]int, more)...)
 	}
 }
 
@@ -139,6 +148,7 @@ func (n *need) atLeast(other *need) {
 		}
 		n.others[resource] = max(n.others[resource], value)
 	}
+	n.grow(len(other.percent))
 	for card, percent := range other.percent {
 		n.percent[card] = max(n.percent[card], percent)
 	}

@@ -349,6 +349,35 @@ func (r *Registry) Spare(gang string) int {
 	return max(0, staying-spec.Min)
 }
 
+// Break marks the Pods of gangs that can't spare those that leave as about to be deleted: all that have a node. It returns the ones
+// that are not among those that leave.
+func (r *Registry) Break(leaving []types.UID) (others []*corev1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lost := map[*Group]int{}
+	for _, uid := range leaving {
+		if m := r.members[uid]; m != nil && m.stays() && !m.group.Alone {
+			lost[m.group]++
+		}
+	}
+	for g, count := range lost {
+		spec, err := g.spec()
+		if staying, _ := g.count(); err != nil || staying-count >= spec.Min {
+			continue
+		}
+		for _, m := range g.members {
+			if m.stays() {
+				m.terminating = true
+				if !slices.Contains(leaving, m.UID) {
+					others = append(others, m.Pod())
+				}
+			}
+		}
+		r.touch(g)
+	}
+	return others
+}
+
 // MarkTerminating marks Pods that are about to be deleted, or unmarks them: marked Pods
 // no longer count for their gangs, so that their successors wait for each other. Pods that
 // are not scheduled by this package can be marked as well, until they are forgotten.

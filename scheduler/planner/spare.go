@@ -5,18 +5,21 @@ package planner
 
 import (
 	"cmp"
+	"context"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"falldio.github.io/gpu-controller/pkg/preemption"
 )
 
-// MayLeave reports whether kube-scheduler's own preemption may take a Pod of a node: not if
+// MayLeave reports whether kube-scheduler's own preemption may take a Pod of a node for another one: not if
 // its gang needs it. Of the members on the node, as many may leave as the gang can spare, the
-// least important ones, so that all of them together may.
-func (p *Planner) MayLeave(node fwk.NodeInfo, victim *corev1.Pod) bool {
+// least important ones, so that all of them together may. For critical system Pods all may: their gang leaves as a whole then.
+func (p *Planner) MayLeave(node fwk.NodeInfo, victim, preemptor *corev1.Pod) bool {
 	gang := p.registry.GangOf(victim.UID)
-	if gang == "" || victim.DeletionTimestamp != nil || p.registry.Terminating(victim.UID) {
+	if schedulingv1.PodPriority(preemptor) >= preemption.SystemCritical || gang == "" || victim.DeletionTimestamp != nil || p.registry.Terminating(victim.UID) {
 		return true
 	}
 	before := 0
@@ -28,6 +31,20 @@ func (p *Planner) MayLeave(node fwk.NodeInfo, victim *corev1.Pod) bool {
 	}
 	return before < p.registry.Spare(gang)
 }
+
+// Break records that kube-scheduler's own preemption is about to take Pods, and returns the other Pods of gangs that need them. They
+// count as leaving from now on.
+func (p *Planner) Break(victims []*corev1.Pod) (others []*corev1.Pod) {
+	return p.registry.Break(podUIDs(victims))
+}
+
+// LeaveWith stops the Pods whose gangs have lost members to a preemptor.
+func (p *Planner) LeaveWith(ctx context.Context, preemptor *corev1.Pod, others []*corev1.Pod) {
+	p.stopAll(ctx, preemptor, others, nil)
+}
+
+// Stay records that Pods do not leave after all.
+func (p *Planner) Stay(pods []*corev1.Pod) { p.forget(pods) }
 
 // compareImportance orders Pods by how important they are, the least important first: by
 // priority, and the younger ones first.

@@ -37,13 +37,61 @@ func TestKubernetesPreemptionTakesOnlyWhatAGangCanSpare(t *testing.T) {
 			f.comes(at(test.running[0], "a"), at(test.running[1], "a"), at(test.running[2], "b", 0))
 			var got []string
 			for _, one := range f.infos["a"].GetPods() {
-				if f.MayLeave(f.infos["a"], one.GetPod()) {
+				if f.MayLeave(f.infos["a"], one.GetPod(), pod("urgent", 0, prioritized(1000))) {
 					got = append(got, one.GetPod().Name)
 				}
 			}
 			slices.Sort(got)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("those that may leave (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCriticalSystemPodsMakeGangsLeaveAsAWhole(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		minimum int
+		victims []int
+		others  []string
+	}{
+		"a gang at its minimum":               {3, []int{0}, []string{"g-1", "g-2"}},
+		"two of a gang at its minimum":        {3, []int{0, 1}, []string{"g-2"}},
+		"one that the gang can spare":         {2, []int{0}, nil},
+		"one more than the gang can spare":    {2, []int{0, 1}, []string{"g-2"}},
+		"a gang that has lost a Pod already":  {4, []int{1}, []string{"g-0", "g-2"}},
+		"Pods of a gang with a minimum of 1":  {1, []int{0, 1}, nil},
+		"all of a gang, so that nobody stays": {3, []int{0, 1, 2}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.addNode("a", "l", 3)
+			members := gang("g", 3, test.minimum)
+			for i := range members {
+				members[i] = at(members[i], "a", i)
+			}
+			f.comes(members...)
+			daemon := pod("daemon", 0, prioritized(2_000_001_000))
+			var victims []*corev1.Pod
+			for _, i := range test.victims {
+				if !f.MayLeave(f.infos["a"], members[i], daemon) {
+					t.Errorf("%s may not leave", members[i].Name)
+				}
+				victims = append(victims, members[i])
+			}
+			var others []string
+			for _, other := range f.Break(victims) {
+				others = append(others, other.Name)
+			}
+			slices.Sort(others)
+			if diff := cmp.Diff(test.others, others); diff != "" {
+				t.Errorf("those that leave with the victims (-want +got):\n%s", diff)
+			}
+			if again := f.Break(victims); again != nil {
+				t.Errorf("%d Pods leave again with the next victim", len(again))
 			}
 		})
 	}

@@ -5,6 +5,8 @@
 package protection
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
@@ -15,25 +17,58 @@ import (
 )
 
 // Protect keeps kube-scheduler's own preemption, which acts for Pods without GPUs and
-// considers one Pod at a time, from taking members that a gang needs. It must be called
-// before the scheduler runs.
+// considers one Pod at a time, from taking members that a gang needs, unless it is for a critical
+// system Pod: then the others of the gang leave, too. It must be called before the scheduler runs.
 func Protect(profiles profile.Map, shared *planner.Shared) {
 	for _, one := range profiles {
 		for _, plugin := range one.EnqueueExtensions() {
 			if preempting, found := plugin.(*defaultpreemption.DefaultPreemption); found {
-				preempting.IsEligiblePod = func(node fwk.NodeInfo, victim preemption.Victim, _ *corev1.Pod) bool {
-					return mayLeave(shared.Get(), node, victim)
+				preempting.IsEligiblePod = func(node fwk.NodeInfo, victim preemption.Victim, preemptor *corev1.Pod) bool {
+					return mayLeave(shared.Get(), node, victim, preemptor)
 				}
+				preempting.Executor.PreemptPod = asWhole(shared, preempting.Executor.PreemptPod)
 			}
 		}
 	}
 }
 
-func mayLeave(plans *planner.Planner, node fwk.NodeInfo, victim preemption.Victim) bool {
+func mayLeave(plans *planner.Planner, node fwk.NodeInfo, victim preemption.Victim, preemptor *corev1.Pod) bool {
 	for _, one := range victim.Pods() {
-		if plans != nil && !plans.MayLeave(node, one.GetPod()) {
+		if plans != nil && !plans.MayLeave(node, one.GetPod(), preemptor) {
 			return false
 		}
 	}
 	return true
+}
+
+// preempt stops a Pod for another one: see preemption.Executor.
+type preempt = func(ctx context.Context, c preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (inMemory bool, err error)
+
+// asWhole stops, after a victim, the others of gangs that need one of the victims.
+func asWhole(shared *planner.Shared, stop preempt) preempt {
+	return func(ctx context.Context, c preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (inMemory bool, err error) {
+		plans, pod := shared.Get(), podOf(preemptor)
+		if plans == nil || pod == nil {
+			return stop(ctx, c, preemptor, victim, plugin)
+		}
+		others := plans.Break(c.Victims().Pods) // none the next time
+		inMemory, err = stop(ctx, c, preemptor, victim, plugin)
+		switch {
+		case len(others) == 0:
+		case err != nil:
+			plans.Stay(append(others, c.Victims().Pods...))
+		default:
+			plans.LeaveWith(ctx, pod, others)
+		}
+		return inMemory, err
+	}
+}
+
+// podOf returns the Pod that preempts others; nil if it is a group of Pods.
+func podOf(preemptor preemption.ExecutorPreemptor) *corev1.Pod {
+	pod, ok := preemptor.Obj().(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	return pod
 }

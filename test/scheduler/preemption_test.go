@@ -187,6 +187,33 @@ func TestKubernetesPreemptionSparesGangs(t *testing.T) {
 	}
 }
 
+// TestACriticalSystemPodMakesAGangLeaveAsAWhole: a daemon that needs a core of a node that a gang fills gets it. The gang starts again
+// where there is room, all of it.
+func TestACriticalSystemPodMakesAGangLeaveAsAWhole(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNodes(machines(3, machine{name: "n", gpus: 4, cpu: "16"})...)
+	s.createTasks(gang{name: "train", pods: 2, gpus: 4, cpu: "16", priority: high})
+	s.waitForBound(2, "train")
+	first := s.uids()
+	daemon := s.withoutGPUs(gang{name: "daemon", cpu: "1", priority: "system-node-critical"})
+	daemon.Spec.NodeSelector[corev1.LabelHostname] = s.nodeOfPod("train-0")
+	s.createPod(daemon)
+	s.waitForBound(1, "daemon")
+	s.eventually("the gang runs elsewhere", func() (bool, string) {
+		now, old := s.uids(), 0
+		for uid := range first {
+			if now[uid] != "" {
+				old++
+			}
+		}
+		return old == 0 && len(now) == 2, fmt.Sprint(now)
+	})
+	if restarts := s.getTask("train").Status.Restarts; restarts != 0 {
+		t.Errorf("the preemption was counted as %d restarts", restarts)
+	}
+}
+
 // withoutGPUs returns a Pod that needs the CPU of a gang, but no GPU.
 func (s *suite) withoutGPUs(g gang) *corev1.Pod {
 	pod := s.launcherOf(g, 0)

@@ -17,6 +17,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -183,7 +184,7 @@ func (v *View) DomainOf(u *Unit, level int) string {
 			continue
 		}
 		described, _, _ := v.nodeView.Node(node) // the domains are valid even after an error
-		if len(described.Domains) < level {
+		if len(described.Domains) < level || described.Domains[level-1] == placement.Unnamed {
 			return ""
 		}
 		domain := strings.Join(described.Domains[:level], "/")

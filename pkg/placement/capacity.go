@@ -35,7 +35,7 @@ func (c *Cluster) Capacity(shape Shape, levels int) Capacity {
 	measured := Capacity{Pods: c.root.Room(request), Largest: make([]LargestDomain, levels+1)}
 	measured.Stranded = max(0, free-measured.Pods*shape.Percent())
 	c.root.Each(func(domain *Domain) {
-		if domain.Level > levels {
+		if domain.Level > levels || domain.unnamed {
 			return
 		}
 		largest := &measured.Largest[domain.Level]

@@ -82,7 +82,7 @@ func (r *rearranger) scope(index int) *Domain {
 	}
 	for i := range index {
 		if r.items[i].unit == one.unit {
-			if d := r.cluster.nodes[r.places[i].Node].domain.above(one.unit.level); d != nil {
+			if d := r.cluster.nodes[r.places[i].Node].domainAt(one.unit.level); d != nil {
 				return d
 			}
 		}
@@ -121,9 +121,9 @@ func (r *rearranger) keepTogether(targets map[*unit][]Place) bool {
 		if u.level == 0 {
 			continue
 		}
-		first := r.cluster.nodes[places[0].Node].domain.above(u.level)
+		first := r.cluster.nodes[places[0].Node].domainAt(u.level)
 		for i := range places {
-			if d := r.cluster.nodes[places[i].Node].domain.above(u.level); d == nil || d != first {
+			if d := r.cluster.nodes[places[i].Node].domainAt(u.level); d == nil || d != first {
 				return false
 			}
 		}

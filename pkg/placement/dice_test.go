@@ -78,8 +78,12 @@ func randomNode(d dice, name string, l limits) placement.Node {
 	if levels > 0 && oneIn(d, 6) {
 		levels = d.IntN(levels) // the node is in no domain of the narrowest level
 	}
-	for range levels {
-		n.Domains = append(n.Domains, pick(d, "x", "y", "z"))
+	for level := range levels {
+		name := pick(d, "x", "y", "z")
+		if level < levels-1 && oneIn(d, 8) {
+			name = placement.Unnamed
+		}
+		n.Domains = append(n.Domains, name)
 	}
 	if l.alone {
 		n.Domains = append(n.Domains, name)

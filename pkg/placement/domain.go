@@ -15,6 +15,8 @@ type Domain struct {
 	// Name is the path of names, separated by slashes; empty for the cluster.
 	Name  string
 	Level int // 0 is the cluster
+	// unnamed is true if it stands for nodes that are in no domain of the level.
+	unnamed bool
 	// Children are the domains of the next level, in the order of their names.
 	Children []*Domain
 	parent   *Domain
@@ -73,6 +75,7 @@ func (d *Domain) child(name string) *Domain {
 		path = d.Name + "/" + name
 	}
 	made := newDomain(path, d.Level+1, d)
+	made.unnamed = name == Unnamed
 	d.byName[name] = made
 	at, _ := slices.BinarySearchFunc(d.Children, path, func(c *Domain, path string) int { return cmp.Compare(c.Name, path) })
 	d.Children = slices.Insert(d.Children, at, made)

@@ -151,7 +151,7 @@ func (p *plans) domainsOf(plan *placement.Plan) []string {
 	var list []string
 	for _, m := range plan.Members {
 		path := p.want.nodes[m.Node].Domains
-		if p.gang.Level == 0 || len(path) < p.gang.Level {
+		if p.gang.Level == 0 || len(path) < p.gang.Level || path[p.gang.Level-1] == placement.Unnamed {
 			continue
 		}
 		if name := strings.Join(path[:p.gang.Level], "/"); !slices.Contains(list, name) {

@@ -38,12 +38,16 @@ type Node struct {
 	// leave out what no Selector uses, and have one canonical form.
 	Traits string
 	// Domains is where the node is, from the widest level to the narrowest: its
-	// zone, its rack, its leaf. Names must be unique within the domain above.
+	// zone, its rack, its leaf. Names must be unique within the domain above. Unnamed stands
+	// for a level of which the node is in no domain, although it is in one of a narrower level.
 	Domains []string
 	GPUs    []GPU
 	// Closed nodes take no further Pods.
 	Closed bool
 }
+
+// Unnamed is not a domain: nobody knows whether nodes of which a level is Unnamed are near each other.
+const Unnamed = "-"
 
 // maxSlots is far more Pods than a node can have, so that sums do not overflow.
 const maxSlots = 1 << 20

@@ -220,7 +220,7 @@ func (p *planner) join(one demand, start *Domain) bool {
 func (p *planner) domains() []*Domain {
 	var list []*Domain
 	for i := range p.taken {
-		if d := p.taken[i].node.domain.above(p.gang.Level); d != nil && !slices.Contains(list, d) {
+		if d := p.taken[i].node.domainAt(p.gang.Level); d != nil && !slices.Contains(list, d) {
 			list = append(list, d)
 		}
 	}

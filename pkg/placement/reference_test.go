@@ -195,7 +195,7 @@ func (m *reference) within(domain string) []string {
 func (m *reference) domains(level int) []string {
 	names := map[string]bool{}
 	for _, n := range m.nodes {
-		if len(n.Domains) >= level {
+		if len(n.Domains) >= level && n.Domains[level-1] != placement.Unnamed {
 			names[strings.Join(n.Domains[:level], "/")] = true
 		}
 	}

@@ -140,7 +140,7 @@ func (p *packer) summarize(before unused) {
 		}
 	}
 	for d := range after.domains {
-		if !before.domains[d] {
+		if !before.domains[d] && !d.unnamed {
 			p.result.Domains = append(p.result.Domains, d.Name)
 		}
 	}

@@ -88,7 +88,7 @@ func (p *planner) spread(d *Domain, demands []demand) []demand {
 	left := slices.Clone(demands)
 	used := map[*Domain]bool{}
 	for len(left) > 0 {
-		next := nextChild(d, left, used)
+		next := p.nextChild(d, left, used)
 		if next == nil {
 			return p.fill(d, left) // nodes that are in no domain of the next level
 		}
@@ -100,11 +100,11 @@ func (p *planner) spread(d *Domain, demands []demand) []demand {
 
 // nextChild returns the tightest child that has room for all, or else the
 // roomiest.
-func nextChild(d *Domain, demands []demand, used map[*Domain]bool) *Domain {
+func (p *planner) nextChild(d *Domain, demands []demand, used map[*Domain]bool) *Domain {
 	var best *Domain
 	bestRoom, bestSuffices := 0, false
 	for _, child := range d.Children {
-		if used[child] {
+		if used[child] || child.unnamed && child.Level == p.gang.Level {
 			continue
 		}
 		room, suffices := roomForAll(child, demands), roomForEach(child, demands)
@@ -134,7 +134,9 @@ func roomForAll(d *Domain, demands []demand) int {
 // names.
 func (d *Domain) visit(level int, do func(*Domain)) {
 	if d.Level == level {
-		do(d)
+		if !d.unnamed {
+			do(d)
+		}
 		return
 	}
 	for _, child := range d.Children {
@@ -151,6 +153,14 @@ func (d *Domain) above(level int) *Domain {
 		return nil
 	}
 	return d
+}
+
+// domainAt returns the domain of a level that a node is in; nil if there is none.
+func (n *node) domainAt(level int) *Domain {
+	if d := n.domain.above(level); d != nil && !d.unnamed {
+		return d
+	}
+	return nil
 }
 
 // descend returns the child that is, or contains, the domain with a name.

@@ -85,6 +85,56 @@ func TestAGangKeepsToItsTopology(t *testing.T) {
 	}
 }
 
+// TestLevelsThatNodesHaveNoLabelOfAreNoDomains has nodes that are in known leaves, but not in known racks or zones.
+func TestLevelsThatNodesHaveNoLabelOfAreNoDomains(t *testing.T) {
+	t.Parallel()
+	const unknown, preferred, required = placement.Unnamed, false, true
+	tree := func() []*nodeBuilder {
+		return []*nodeBuilder{
+			aNode("a", 4).in("x", unknown, "k"), aNode("b", 4).in("x", unknown, "l"), aNode("c", 3).in(unknown, unknown, "k"),
+			aNode("d", 3).in(unknown, unknown, "m"), aNode("e", 2).in(unknown, "r", "n"), aNode("f", 1).in("x", "r", "n"),
+		}
+	}
+	tests := map[string]struct {
+		gang    *placement.Gang
+		want    string // the nodes in order; each once
+		domains []string
+	}{
+		"leaves of unknown racks are in no rack":           {near(gangOf(whole(1), 5, 5), 2, required), "nowhere", nil},
+		"a leaf of an unknown rack is in no rack":          {near(gangOf(whole(1), 3, 3), 2, required), "nowhere", nil},
+		"a rack of an unknown zone is a rack":              {near(gangOf(whole(1), 2, 2), 2, required), "e", []string{"-/r"}},
+		"leaves of one zone are in the zone":               {near(gangOf(whole(1), 9, 9), 1, required), "f a b", []string{"x"}},
+		"leaves of unknown zones are in no zone":           {near(gangOf(whole(1), 10, 10), 1, required), "nowhere", nil},
+		"a leaf is a leaf":                                 {near(gangOf(whole(1), 3, 3), 3, required), "c", []string{"-/-/k"}},
+		"leaves of the same name are not the same":         {near(gangOf(whole(1), 5, 5), 3, required), "nowhere", nil},
+		"as few leaves as possible, in a zone if one does": {near(gangOf(whole(1), 8, 8), 3, preferred), "a b", []string{"x/-/k", "x/-/l"}},
+		"a known rack is better than unknown ones":         {near(gangOf(whole(1), 2, 2), 2, preferred), "e", []string{"-/r"}},
+		"nodes without a rack come after those with one":   {near(gangOf(whole(1), 3, 3), 2, preferred), "", nil},
+		"all nodes, of which three have no zone":           {near(gangOf(whole(1), 17, 17), 1, preferred), "", []string{"x"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan, fits, err := clusterOf(t, tree()...).Plan(test.gang)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !fits {
+				if test.want != "nowhere" {
+					t.Errorf("there is no plan, want %s", test.want)
+				}
+				return
+			}
+			if got := nodesOf(plan); test.want != "" && got != test.want {
+				t.Errorf("got nodes %s, want %s", got, test.want)
+			}
+			if test.domains != nil && !slices.Equal(plan.Domains, test.domains) {
+				t.Errorf("got domains %v, want %v", plan.Domains, test.domains)
+			}
+		})
+	}
+}
+
 func TestTheRestOfAGangGoesWhereItFitsBest(t *testing.T) {
 	t.Parallel()
 	c := clusterOf(t, aNode("a", 5).in("u"), aNode("b", 8).in("v"), aNode("c", 3).in("w"), aNode("d", 1).in("x"))

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
 // Level is a kind of domain that nodes are in, and the node label that names the domain.
@@ -85,13 +86,9 @@ func (l Levels) Names() []string {
 	return names
 }
 
-// unnamed is the domain of nodes that lack the label of a level but have the label of a
-// narrower one: clusters of one zone need not label it.
-const unnamed = "-"
-
 // PlainDomains removes the levels without a name from a path of domains: it returns
 // "rack-1/leaf-3" for "-/rack-1/leaf-3". No label ends in a hyphen.
-func PlainDomains(text string) string { return strings.ReplaceAll(text, unnamed+"/", "") }
+func PlainDomains(text string) string { return strings.ReplaceAll(text, placement.Unnamed+"/", "") }
 
 // Plain returns a text of the engine in words that users know.
 func Plain(text string) string { return PlainSlices(PlainDomains(text)) }
@@ -105,7 +102,7 @@ func (l Levels) path(labels map[string]string) []string {
 			continue
 		}
 		for len(path) < i {
-			path = append(path, unnamed)
+			path = append(path, placement.Unnamed)
 		}
 		path = append(path, labels[level.NodeLabel])
 	}

@@ -337,7 +337,7 @@ func (m *Mirror) DomainOfNodes(nodes []string, level int) string {
 			continue
 		}
 		path := n.described.Domains
-		if len(path) < level {
+		if len(path) < level || path[level-1] == placement.Unnamed {
 			return ""
 		}
 		current := strings.Join(path[:level], "/")

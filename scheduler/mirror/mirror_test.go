@@ -405,18 +405,25 @@ func TestDomainOf(t *testing.T) {
 	t.Parallel()
 	w, m := newWorld(t, aNode(t, "a1", cards("a1", 2)), aNode(t, "a2", cards("a2", 2)), aNode(t, "b1", cards("b1", 2))), newMirror(t)
 	w.add(on(t, aPod("first", 1, 0), "a1", "a1-0"), on(t, aPod("second", 1, 0), "a2", "a2-0"), on(t, aPod("third", 1, 0), "b1", "b1-0"))
+	for i, name := range []string{"c1", "d1"} {
+		node := aNode(t, name, cards(name, 2))
+		node.Labels[corev1.LabelTopologyZone] = "zone"
+		w.set(node)
+		w.add(on(t, aPod([]string{"fourth", "fifth"}[i], 1, 0), name, name+"-0"))
+	}
 	m.Refresh(w.snapshot())
 	tests := map[string]struct {
 		pods  []types.UID
 		level int
 		want  string
 	}{
-		"no Pods":                   {nil, 3, ""},
-		"one Pod":                   {[]types.UID{"first"}, 3, "-/-/leaf-a"},
-		"two in a leaf":             {[]types.UID{"first", "second"}, 3, "-/-/leaf-a"},
-		"two in different ones":     {[]types.UID{"first", "third"}, 3, ""},
-		"two in the same wider one": {[]types.UID{"first", "third"}, 1, "-"},
-		"unknown Pods too":          {[]types.UID{"first", "unknown"}, 3, "-/-/leaf-a"},
+		"no Pods":                {nil, 3, ""},
+		"one Pod":                {[]types.UID{"first"}, 3, "-/-/leaf-a"},
+		"two in a leaf":          {[]types.UID{"first", "second"}, 3, "-/-/leaf-a"},
+		"two in different ones":  {[]types.UID{"first", "third"}, 3, ""},
+		"two in an unknown zone": {[]types.UID{"first", "third"}, 1, ""},
+		"two in one zone":        {[]types.UID{"fourth", "fifth"}, 1, "zone"},
+		"unknown Pods too":       {[]types.UID{"first", "unknown"}, 3, "-/-/leaf-a"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

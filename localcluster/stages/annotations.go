@@ -26,9 +26,28 @@ const (
 	// moment at which the Pod will end. It outlives a restart of KWOK. Changing
 	// it changes the end.
 	AnnotationFinishAt = "simulation.falldio.com/finish-at"
+	// AnnotationRefusedBy lists the nodes, separated by commas, whose kubelets refuse the Pod, or is EveryNode: the Pod has
+	// failed before any container has started.
+	AnnotationRefusedBy = "simulation.falldio.com/refused-by"
+	// AnnotationRefusal is the reason of these refusals, one of Refusals. The default is DefaultRefusal.
+	AnnotationRefusal = "simulation.falldio.com/refusal"
+	// AnnotationStuckOn lists the nodes, separated by commas, on which the Pod never starts, or is EveryNode. It stays there until it
+	// is deleted.
+	AnnotationStuckOn = "simulation.falldio.com/stuck-on"
+	// AnnotationStuckIn is what the Pod waits for there: StuckInMount, the default, or StuckInImage.
+	AnnotationStuckIn = "simulation.falldio.com/stuck-in"
 	// AnnotationProddedAt is set on Pods that KWOK has missed after a restart: any
 	// change makes it process them.
 	AnnotationProddedAt = "simulation.falldio.com/prodded-at"
+)
+
+// EveryNode stands for all nodes in AnnotationRefusedBy and AnnotationStuckOn.
+const EveryNode = "*"
+
+// The values of AnnotationStuckIn: a volume that can't be mounted, an image that can't be pulled.
+const (
+	StuckInMount = "mount"
+	StuckInImage = "image"
 )
 
 // AnnotationNotReady with the value "true" makes a Node's kubelet report that the

@@ -70,22 +70,31 @@ type values struct {
 
 	Duration, Forever, ExitCode, FailAttempts, FinishAt, NotReady string
 
-	WellFormed string
+	WellFormed, Refused, Stuck string
+
+	Refusal, DefaultRefusal string
+	Refusals                map[string]string
+
+	StuckIn, StuckInMount, StuckInImage string
 
 	LabelApp, LabelAppValue, LabelAttempt string
 }
 
 func newValues(config Config) values {
 	return values{
-		Config:        config,
-		LeaseSeconds:  int(LeaseDuration(config.Nodes).Seconds()),
-		Duration:      AnnotationDuration,
-		Forever:       DurationForever,
-		ExitCode:      AnnotationExitCode,
-		FailAttempts:  AnnotationFailAttempts,
-		FinishAt:      AnnotationFinishAt,
-		NotReady:      AnnotationNotReady,
-		WellFormed:    wellFormed(),
+		Config:       config,
+		LeaseSeconds: int(LeaseDuration(config.Nodes).Seconds()),
+		Duration:     AnnotationDuration,
+		Forever:      DurationForever,
+		ExitCode:     AnnotationExitCode,
+		FailAttempts: AnnotationFailAttempts,
+		FinishAt:     AnnotationFinishAt,
+		NotReady:     AnnotationNotReady,
+		WellFormed:   wellFormed(),
+		Refused:      onNode(AnnotationRefusedBy),
+		Stuck:        onNode(AnnotationStuckOn),
+		Refusal:      AnnotationRefusal, DefaultRefusal: DefaultRefusal, Refusals: refusals,
+		StuckIn: AnnotationStuckIn, StuckInMount: StuckInMount, StuckInImage: StuckInImage,
 		LabelApp:      v1.LabelApp,
 		LabelAppValue: v1.LabelAppValue,
 		LabelAttempt:  v1.LabelAttempt,

@@ -34,7 +34,7 @@ func TestRenderGivesValidDocumentsWithoutLeftovers(t *testing.T) {
 		}
 		kinds[object.Kind]++
 	}
-	if diff := cmp.Diff(map[string]int{"KwokConfiguration": 1, "Stage": 7}, kinds); diff != "" {
+	if diff := cmp.Diff(map[string]int{"KwokConfiguration": 1, "Stage": 9}, kinds); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
 }
@@ -201,6 +201,8 @@ func TestAnnotationsWithoutSenseFailThePod(t *testing.T) {
 		"an exit code in words":       sim(AnnotationExitCode, "one"),
 		"a negative number of tries":  sim(AnnotationFailAttempts, "-1"),
 		"a number of tries in halves": sim(AnnotationFailAttempts, "1.5"),
+		"a refusal that is none":      sim(AnnotationRefusal, "NoReason"),
+		"stuck in what is nothing":    sim(AnnotationStuckIn, "mud"),
 	}
 	simulation := newSimulation(t)
 	for name, annotations := range tests {
@@ -222,6 +224,54 @@ func TestADeletedPodIsDeletedWhateverItDoes(t *testing.T) {
 		if diff := cmp.Diff([]string{"pod-delete"}, simulation.match(t, "Pod", pod)); diff != "" {
 			t.Errorf("%s: stages (-want +got):\n%s", phase, diff)
 		}
+	}
+}
+
+func TestNodesRefusePods(t *testing.T) {
+	simulation := newSimulation(t)
+	for _, reason := range Refusals() {
+		pod := simulation.play(t, boundPod(task("0"), sim(AnnotationRefusedBy, "m,n", AnnotationRefusal, reason), corev1.RestartPolicyNever))
+		want := corev1.PodStatus{
+			Phase: corev1.PodFailed, Reason: reason, Message: "Pod was rejected: " + refusals[reason], StartTime: pod.Status.StartTime,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
+		}
+		if diff := cmp.Diff(want, pod.Status); diff != "" || pod.Status.StartTime == nil {
+			t.Errorf("%s: status (-want +got):\n%s", reason, diff)
+		}
+		if names := simulation.match(t, "Pod", pod); len(names) > 0 {
+			t.Errorf("%s: the Pod that was refused would play %v", reason, names)
+		}
+	}
+	pod := simulation.play(t, boundPod(task("0"), sim(AnnotationRefusedBy, EveryNode), corev1.RestartPolicyNever))
+	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != DefaultRefusal {
+		t.Errorf("refused by every node: status %+v", pod.Status)
+	}
+	if pod = simulation.play(t, boundPod(task("0"), sim(AnnotationRefusedBy, "m,nn"), corev1.RestartPolicyNever)); pod.Status.Phase != corev1.PodRunning {
+		t.Errorf("refused by others: status %+v", pod.Status)
+	}
+}
+
+func TestPodsAreStuck(t *testing.T) {
+	simulation := newSimulation(t)
+	tests := map[string]struct{ sandbox, reason string }{
+		StuckInMount: {"False", "ContainerCreating"}, StuckInImage: {"True", "ImagePullBackOff"},
+	}
+	for in, want := range tests {
+		pod := simulation.play(t, boundPod(task("0"), sim(AnnotationStuckOn, "n", AnnotationStuckIn, in), corev1.RestartPolicyNever))
+		waiting := pod.Status.ContainerStatuses[0].State.Waiting
+		if pod.Status.Phase != corev1.PodPending || pod.Status.HostIP == "" || waiting == nil || waiting.Reason != want.reason {
+			t.Errorf("%s: status %+v", in, pod.Status)
+		}
+		wantConditions(t, pod, map[corev1.PodConditionType]string{
+			"PodScheduled": "True", "PodReadyToStartContainers": want.sandbox, "Initialized": "True",
+			"ContainersReady": "False ContainersNotReady", "Ready": "False ContainersNotReady",
+		})
+		if names := simulation.match(t, "Pod", pod); len(names) > 0 {
+			t.Errorf("%s: the Pod that is stuck would play %v", in, names)
+		}
+	}
+	if pod := simulation.play(t, boundPod(task("0"), sim(AnnotationStuckOn, "m"), corev1.RestartPolicyNever)); pod.Status.Phase != corev1.PodRunning {
+		t.Errorf("stuck elsewhere: status %+v", pod.Status)
 	}
 }
 

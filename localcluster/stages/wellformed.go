@@ -23,6 +23,8 @@ func wellFormed() string {
 		{AnnotationDuration, durationForm},
 		{AnnotationExitCode, exitCodeForm},
 		{AnnotationFailAttempts, numberForm},
+		{AnnotationRefusal, listForm(Refusals()...)},
+		{AnnotationStuckIn, listForm(StuckInMount, StuckInImage)},
 	}
 	conditions := make([]string, 0, len(forms))
 	for _, f := range forms {

@@ -221,6 +221,10 @@ func (r *runner) phases(ctx context.Context, s *site) error {
 var errFound = errors.New("the violation was found")
 
 func (r *runner) carryOut(ctx context.Context, s *site) error {
+	r.probeInQuiet(ctx, s)
+	if ctx.Err() != nil {
+		return nil
+	}
 	r.log.Mark(history.Begin)
 	begin := time.Now()
 	group, groupCtx := errgroup.WithContext(ctx)

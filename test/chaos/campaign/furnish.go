@@ -40,7 +40,7 @@ const (
 
 // furnish creates the namespaces, the Pods of others, and the queues. The Pods come first: one of them names a queue that it has no right to.
 func (s *site) furnish(ctx context.Context, shape *shape) error {
-	namespaces := []string{faults.FloodNamespace, othersNamespace, hostile, victim}
+	namespaces := []string{faults.FloodNamespace, othersNamespace, hostile, victim, probes}
 	for _, tenant := range shape.tenants {
 		namespaces = append(namespaces, tenant.Namespace)
 	}
@@ -50,6 +50,9 @@ func (s *site) furnish(ctx context.Context, shape *shape) error {
 		}
 	}
 	if err := s.admitHostile(ctx); err != nil {
+		return err
+	}
+	if err := s.patchNode(ctx, &load.Step{Name: shape.probe.Node, Patch: fmt.Sprintf(`{"metadata": {"labels": {%q: "true"}}}`, check.LabelProbe)}); err != nil {
 		return err
 	}
 	if err := s.createOthers(ctx, shape); err != nil {
@@ -63,18 +66,24 @@ func (s *site) furnish(ctx context.Context, shape *shape) error {
 
 func (s *site) createQueues(ctx context.Context, shape *shape) error {
 	for _, tenant := range append(slices.Clone(shape.tenants), load.Tenant{Namespace: victim, Queue: victim}) {
-		if tenant.Queue == "" {
-			continue
-		}
-		queue := &v1.GPUQueue{ObjectMeta: metav1.ObjectMeta{Name: tenant.Queue}, Spec: v1.GPUQueueSpec{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: tenant.Namespace}},
-			Resources:         []v1.GPUQueueResource{{GPU: "*", Guaranteed: int32(shape.guaranteed)}}, //nolint:gosec // small
-		}}
-		if _, err := s.tasks.FalldioV1().GPUQueues().Create(ctx, queue, metav1.CreateOptions{}); err != nil {
-			return err
+		for _, name := range []string{tenant.Queue, tenant.OtherQueue} {
+			if name == "" {
+				continue
+			}
+			if err := s.createQueue(ctx, name, tenant.Namespace, shape.guaranteed); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+func (s *site) createQueue(ctx context.Context, name, namespace string, guaranteed int) error {
+	_, err := s.tasks.FalldioV1().GPUQueues().Create(ctx, &v1.GPUQueue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.GPUQueueSpec{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+		Resources:         []v1.GPUQueueResource{{GPU: "*", Guaranteed: int32(guaranteed)}}, //nolint:gosec // small
+	}}, metav1.CreateOptions{})
+	return err
 }
 
 // admitHostile makes the hostile tenant the administrator of a namespace.

@@ -18,6 +18,7 @@ type shape struct {
 	model       string
 	nodes, gpus int
 	tenants     []load.Tenant
+	probe       load.Probe
 	// guaranteed is what each queue is guaranteed, in GPUs.
 	guaranteed int
 }
@@ -25,7 +26,8 @@ type shape struct {
 func usualShape() shape {
 	return shape{
 		model: "h100", nodes: 8, gpus: 8, guaranteed: 20,
-		tenants: []load.Tenant{{Namespace: "vision", Queue: "vision"}, {Namespace: "speech", Queue: "speech"}, {Namespace: "guests"}},
+		probe:   load.Probe{Namespace: probes, Node: "l4-0", Model: "l4", GPUs: 4},
+		tenants: []load.Tenant{{Namespace: "vision", Queue: "vision", OtherQueue: "vision-at-night"}, {Namespace: "speech", Queue: "speech"}, {Namespace: "guests"}},
 	}
 }
 
@@ -38,6 +40,9 @@ const hostile = "mallory"
 // victim is a namespace and its queue in which nothing runs, so that the queue must never say that it holds anything.
 const victim = "victim"
 
+// probes is the namespace of tasks that wait until their node is open.
+const probes = "probes"
+
 // otherModel is the GPU model of the node on which the Pods of others run. It is never disturbed.
 const otherModel = "t4"
 
@@ -45,6 +50,7 @@ func (s *shape) nodeArgs() []string {
 	return []string{
 		fmt.Sprintf("--nodes=name=%s,model=%s,count=%d,gpus=%d,gpu-memory=81559Mi,nodes-per-leaf=4,nvlink-group=8", s.model, s.model, s.nodes, s.gpus),
 		fmt.Sprintf("--nodes=name=%s,model=%s,count=1,gpus=2,gpu-memory=16Gi", otherModel, otherModel),
+		fmt.Sprintf("--nodes=name=%s,model=%s,count=1,gpus=%d,gpu-memory=24Gi", s.probe.Model, s.probe.Model, s.probe.GPUs),
 	}
 }
 
@@ -78,6 +84,6 @@ func (s *site) schedulable(shape shape, duration time.Duration) *schedule.Cluste
 func (r *runner) loadOptions() *load.Options {
 	return &load.Options{
 		Seed: r.Seed, Duration: r.Duration, Tenants: r.shape.tenants, Hostile: hostile, Victim: victim, Model: r.shape.model, GPUs: r.shape.gpus,
-		Capacity: r.shape.nodes * r.shape.gpus, Fullness: 0.9,
+		Capacity: r.shape.nodes * r.shape.gpus, Fullness: 0.9, Nodes: r.shape.nodeNames(), Probe: r.shape.probe,
 	}
 }

@@ -6,6 +6,7 @@ package campaign
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,18 +26,48 @@ func (r *runner) doSteps(ctx context.Context, s *site, begin time.Time) error {
 		if !sleep(ctx, time.Until(begin.Add(step.At))) {
 			return nil
 		}
-		// Before the request, so that nobody sees its consequences before its cause.
-		r.log.Append(history.Entry{Intent: &history.Intent{Verb: intended(step.Verb), Kind: kindOf(&step), Namespace: step.Namespace, Name: step.Name}})
-		err := r.tryStep(ctx, s, &step)
-		r.mu.Lock()
-		if err == nil {
-			r.steps[step.Verb]++
-		} else {
-			r.steps[step.Verb+" (refused)"]++
-		}
-		r.mu.Unlock()
+		r.doStep(ctx, s, &step)
 	}
 	return nil
+}
+
+func (r *runner) doStep(ctx context.Context, s *site, step *load.Step) {
+	// Before the request, so that nobody sees its consequences before its cause.
+	r.log.Append(history.Entry{Intent: &history.Intent{Verb: intended(step.Verb), Kind: kindOf(step), Namespace: step.Namespace, Name: step.Name}})
+	err := r.tryStep(ctx, s, step)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.steps[step.Verb]++
+	} else {
+		r.steps[step.Verb+" (refused)"]++
+	}
+}
+
+// probeInQuiet lets one task after the other wait until its node is open, while nothing else happens that could wake it.
+func (r *runner) probeInQuiet(ctx context.Context, s *site) {
+	for _, steps := range load.ProbeInQuiet(&r.shape.probe) {
+		begin := time.Now()
+		for i := range steps {
+			if !sleep(ctx, time.Until(begin.Add(steps[i].At))) {
+				return
+			}
+			r.doStep(ctx, s, &steps[i])
+		}
+		opened := clock().Elapsed()
+		for !s.hasEnded(ctx, steps) && clock().Elapsed()-opened < r.config.Wake+probeSlack && sleep(ctx, 200*time.Millisecond) {
+		}
+	}
+}
+
+// probeSlack is how much longer than the checker allows the next probe waits for the one before.
+const probeSlack = 5 * time.Second
+
+// hasEnded reports whether the task that steps create has.
+func (s *site) hasEnded(ctx context.Context, steps []load.Step) bool {
+	at := slices.IndexFunc(steps, func(step load.Step) bool { return step.Task != nil })
+	task, err := s.tasks.FalldioV1().GPUTasks(steps[at].Namespace).Get(ctx, steps[at].Name, metav1.GetOptions{})
+	return err == nil && task.Status.CompletionTime != nil
 }
 
 func (r *runner) tryStep(ctx context.Context, s *site, step *load.Step) error {
@@ -75,9 +106,22 @@ func (s *site) do(ctx context.Context, step *load.Step) error {
 		return patch(`{"spec": {"suspend": true}}`)
 	case load.VerbResume:
 		return patch(`{"spec": {"suspend": false}}`)
+	case load.VerbChange:
+		return patch("%s", step.Patch)
+	case load.VerbClose, load.VerbOpen:
+		return s.patchNode(ctx, step)
 	default:
 		return patch(`{"spec": {"replicas": %d}}`, step.Replicas)
 	}
+}
+
+func (s *site) patchNode(ctx context.Context, step *load.Step) error {
+	var subresources []string
+	if step.OfStatus {
+		subresources = []string{"status"}
+	}
+	_, err := s.kube.CoreV1().Nodes().Patch(ctx, step.Name, types.MergePatchType, []byte(step.Patch), metav1.PatchOptions{}, subresources...)
+	return err
 }
 
 // intended returns what a step does to its object.
@@ -94,10 +138,14 @@ func intended(verb string) string {
 
 // kindOf returns the kind of object that a step is about.
 func kindOf(step *load.Step) history.Kind {
-	if step.Pod != nil {
+	switch {
+	case step.Pod != nil:
 		return history.KindPod
+	case step.Verb == load.VerbClose || step.Verb == load.VerbOpen:
+		return history.KindNode
+	default:
+		return history.KindTask
 	}
-	return history.KindTask
 }
 
 // attack creates an object with the rights of the hostile tenant.

@@ -52,7 +52,7 @@ func (a *attempts) take(w *world, s *step) {
 		a.created(w, s.pod, key)
 	}
 	isNew := s.podBefore == nil || !hasEnded(s.podBefore)
-	if isNew && hasEnded(s.pod) && !wasDisrupted(s.pod) && s.pod.DeletionTimestamp == nil {
+	if isNew && hasEndedByItself(s.pod) && s.pod.DeletionTimestamp == nil {
 		a.ends[key] = ended{phase: s.pod.Status.Phase, at: s.At, elapsed: w.elapsed}
 	}
 }

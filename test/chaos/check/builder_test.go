@@ -255,7 +255,21 @@ func unbound(pod *corev1.Pod) { pod.Spec.NodeName, pod.Status.Phase = "", corev1
 
 func hasSucceeded(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }
 
-func hasFailed(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed }
+func hasFailed(pod *corev1.Pod) { failedWith(pod, 1, "Error") }
+
+// failedWith is the end of a Pod's container.
+func failedWith(pod *corev1.Pod, code int32, reason string) {
+	pod.Status.Phase = corev1.PodFailed
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason},
+	}}}
+}
+
+func refused(pod *corev1.Pod) { pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "Evicted" }
+
+func rebooted(pod *corev1.Pod) { failedWith(pod, 255, "Unknown") }
+
+func notFound(pod *corev1.Pod) { failedWith(pod, 137, "ContainerStatusUnknown") }
 
 func deleting(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: begin} }
 

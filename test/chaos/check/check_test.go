@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -102,6 +103,8 @@ func TestAttempts(t *testing.T) {
 		"a Pod that has succeeded is created again":                  {deleted(UserController, hasSucceeded).pod(again), "created again in attempt 0, in which it has Succeeded"},
 		"a Pod that has failed is created in the same attempt":       {deleted(UserController, hasFailed).pod(again), "created again in attempt 0, in which it has Failed"},
 		"a Pod that has failed is created in the next attempt":       {deleted(UserController, hasFailed).pod(next), ""},
+		"a Pod that was refused is created again":                    {deleted(UserController, refused).pod(again), ""},
+		"a Pod that was lost with a reboot is created again":         {deleted(UserController, rebooted).pod(again), ""},
 		"a Pod that was lost is created again":                       {start().pod(lost).podGone(lost).pod(again), ""},
 		"Kubernetes deleted it before anybody saw that it succeeded": {deleted("kube-controller-manager", hasSucceeded).pod(again), ""},
 		"nobody knows who deleted it":                                {start().pod(with(pod, hasSucceeded)).podGone(with(pod, hasSucceeded)).pod(again), ""},
@@ -119,6 +122,10 @@ func TestFailures(t *testing.T) {
 		return taskWith(task, func(task *v1.GPUTask) { task.Status.Restarts, task.Status.Phase = count, phase })
 	}
 	one, other := member(task, 0, 2), member(task, 1, 2)
+	noneLeft := taskWith(restarted(0, v1.PhaseFailed), func(task *v1.GPUTask) {
+		task.Spec.BackoffLimit = new(int32)
+		task.Status.Conditions = []metav1.Condition{{Type: v1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1.ReasonBackoffLimitExceeded}}
+	})
 	byItself := taskWith(restarted(2, v1.PhaseRunning), func(task *v1.GPUTask) { task.Spec.FailurePolicy = v1.RestartPod })
 	end := []history.Mark{history.LoadEnds, history.Converged}
 	tests := cases{
@@ -128,6 +135,11 @@ func TestFailures(t *testing.T) {
 		"members that fail together count once":         {new(builder).task(task).pod(one, other, with(one, hasFailed), with(other, hasFailed)).task(restarted(2, v1.PhaseRunning)), "there were 1 failures"},
 		"with RestartPod each counts":                   {new(builder).task(taskWith(byItself, func(task *v1.GPUTask) { task.Status.Restarts = 0 })).pod(one, other, with(one, hasFailed), with(other, hasFailed)).task(byItself), ""},
 		"a Pod that was lost has not failed":            {new(builder).task(task).pod(one, with(with(one, preempted), hasFailed)).task(restarted(1, v1.PhaseRunning)), "there were 0 failures"},
+		"a Pod that was refused has not failed":         {new(builder).task(task).pod(one, with(one, refused)).task(restarted(1, v1.PhaseRunning)), "there were 0 failures"},
+		"nor has one whose node was rebooted":           {new(builder).task(task).pod(one, with(one, rebooted)).task(restarted(1, v1.PhaseRunning)), "there were 0 failures"},
+		"nor one that its kubelet does not find":        {new(builder).task(task).pod(one, with(one, notFound)).task(restarted(1, v1.PhaseRunning)), "there were 0 failures"},
+		"a refusal ends a task":                         {new(builder).task(task).pod(one, with(one, refused)).task(noneLeft), "its backoffLimit is 0, and there were 0 failures"},
+		"a failure ends a task":                         {new(builder).task(task).pod(one, with(one, hasFailed)).task(noneLeft), ""},
 		"a failure was not counted in the end":          {new(builder).task(task).pod(one, with(one, hasFailed)).task(restarted(0, v1.PhaseSucceeded)).mark(end...), "1 failures should have been counted"},
 		"Kubernetes has deleted a Pod that had failed":  {new(builder).task(task).pod(one, with(one, hasFailed)).podGone(with(one, hasFailed)).request("kube-controller-manager", "delete", "pods", "ns", one.Name).task(restarted(0, v1.PhaseSucceeded)).mark(end...), ""},
 		"the controller has, and has not counted it":    {new(builder).task(task).pod(one, with(one, hasFailed)).podGone(with(one, hasFailed)).request(UserController, "delete", "pods", "ns", one.Name).task(restarted(0, v1.PhaseSucceeded)).mark(end...), "1 failures should have been counted"},
@@ -390,6 +402,85 @@ func TestConvergence(t *testing.T) {
 		"a task of the flood need not end":     {new(builder).task(marked(LabelFuzzed)).mark(history.LoadEnds).wait(late).mark(history.End), ""},
 	}
 	tests.check(t, InvariantConvergence)
+}
+
+func TestPodsFollowTheirTask(t *testing.T) {
+	t.Parallel()
+	revision := func(task *v1.GPUTask, generation int64, class, queue, image string) *v1.GPUTask {
+		return taskWith(task, func(task *v1.GPUTask) {
+			task.Generation = generation
+			task.Spec.Priority, task.Spec.Queue = class, queue
+			task.Spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: v1.ContainerName, Image: image}}}}
+		})
+	}
+	before := revision(newTask("t"), 1, "low", "q", "a:1")
+	suspended := taskWith(revision(newTask("t"), 2, "low", "q", "a:1"), func(task *v1.GPUTask) { task.Spec.Suspend = new(true) })
+	pod := with(newPod("t", before), func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Name, pod.Spec.Containers[0].Image = v1.ContainerName, "a:1"
+		pod.Spec.PriorityClassName, pod.Labels[v1.LabelQueue] = "low", "q"
+	})
+	long := Default().Follow + time.Second
+	start := func() *builder { return new(builder).task(before).pod(pod).wait(long) }
+	then := func(task *v1.GPUTask) *builder { return start().task(suspended).task(task).wait(long).pod(pod) }
+	revised := revision(newTask("t"), 3, "low", "q", "a:1")
+	revised.Spec.Template.Labels = map[string]string{LabelRevision: "1"}
+	tests := cases{
+		"nothing changes":                 {start().pod(pod), ""},
+		"the image changes":               {then(revision(newTask("t"), 3, "low", "q", "a:2")), `the Pod has the image "a:1", and its task asks for "a:2"`},
+		"the class changes":               {then(revision(newTask("t"), 3, "high", "q", "a:1")), `the class "low", and its task asks for "high"`},
+		"the queue changes":               {then(revision(newTask("t"), 3, "low", "", "a:1")), `the queue "q", and its task asks for ""`},
+		"the revision changes":            {then(revised), `the revision "", and its task asks for "1"`},
+		"nothing but the suspension":      {then(revision(newTask("t"), 3, "low", "q", "a:1")), ""},
+		"it is suspended, and nothing":    {start().task(suspended).wait(long).pod(pod), "the task is suspended, and the Pod is there"},
+		"it has just changed":             {start().task(suspended).task(revision(newTask("t"), 3, "low", "q", "a:2")).wait(5 * time.Second).pod(pod), ""},
+		"the Pod is being deleted":        {start().task(suspended).pod(with(pod, deleting)).intent("suspend").wait(long).mark(history.LoadEnds), ""},
+		"the Pod has ended before":        {start().pod(with(pod, hasSucceeded)).task(suspended).wait(long).mark(history.LoadEnds), ""},
+		"the Pod is replaced as it is to": {start().task(suspended).intent("suspend").podGone(pod).task(revision(newTask("t"), 3, "high", "q", "a:1")).pod(with(pod, func(pod *corev1.Pod) { another("again")(pod); pod.Spec.PriorityClassName = "high" })).wait(long).mark(history.LoadEnds), ""},
+	}
+	tests.check(t, InvariantCurrent)
+}
+
+func TestWhatCanStartIsStarted(t *testing.T) {
+	t.Parallel()
+	open := newNode("n", "A", "B")
+	open.Status.Allocatable = corev1.ResourceList{v1.ResourceGPU: resource.MustParse("2")}
+	closed := func(change func(*corev1.Node)) *corev1.Node {
+		node := open.DeepCopy()
+		change(node)
+		return node
+	}
+	cordoned := closed(func(node *corev1.Node) { node.Spec.Unschedulable = true })
+	tainted := closed(func(node *corev1.Node) {
+		node.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	empty := closed(func(node *corev1.Node) { node.Status.Allocatable = nil })
+	probe := with(newPod("p", nil, "A", "B"), func(pod *corev1.Pod) {
+		pod.Labels[LabelProbe] = "true"
+		pod.Annotations = nil
+		unbound(pod)
+	})
+	selecting := with(probe, func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{"ready": "yes"} })
+	gang := with(probe, func(pod *corev1.Pod) { pod.Labels[v1.LabelPodGroup], pod.Labels[v1.LabelMinAvailable] = "g", "2" })
+	plain := with(probe, func(pod *corev1.Pod) { delete(pod.Labels, LabelProbe) })
+	long := Default().Wake + time.Second
+	then := func(node *corev1.Node, pod *corev1.Pod) *builder {
+		return new(builder).node(node).pod(pod).wait(time.Minute).node(node)
+	}
+	tests := cases{
+		"its node is open":                       {then(open, probe), "the Pod has fitted on node n for 1m1s, and has no node"},
+		"its node is cordoned":                   {then(cordoned, probe), ""},
+		"its node is tainted":                    {then(tainted, probe), ""},
+		"its node has no GPUs":                   {then(empty, probe), ""},
+		"its node lacks a label":                 {then(open, selecting), ""},
+		"its node has no room for the gang":      {then(open, gang), ""},
+		"another Pod holds a GPU":                {new(builder).node(open).pod(newPod("a", nil, "A"), probe).wait(long).node(open), ""},
+		"it is no probe":                         {then(open, plain), ""},
+		"its node is uncordoned":                 {then(cordoned, probe).node(open).wait(long).node(open), "has fitted on node n for 12s"},
+		"its node was uncordoned just now":       {then(cordoned, probe).node(open).wait(5 * time.Second).node(open), ""},
+		"it starts":                              {then(cordoned, probe).node(open).pod(newPod("p", nil, "A", "B")).wait(long).node(open), ""},
+		"faults are injected while it can start": {new(builder).node(open).add(history.Entry{Fault: &history.Fault{Number: 1, Kind: FaultPause}}).pod(probe).wait(long).node(open), ""},
+	}
+	tests.check(t, InvariantWoken)
 }
 
 func TestTasksThatDisappear(t *testing.T) {

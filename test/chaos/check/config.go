@@ -18,6 +18,10 @@ type Config struct {
 	// Explain is after how long of calm a task that waits has to say why, ExplainFlood that of one among
 	// thousands that are created at once: each is tried by the scheduler once before it can say anything.
 	Explain, ExplainFlood time.Duration
+	// Follow is after how long of calm the Pods of a task that was changed have to be as its definition asks for.
+	Follow time.Duration
+	// Wake is after how long of calm something has to have a node that fits there.
+	Wake time.Duration
 	// Converge is how long after the end of faults and load all that fits may take to end. In a flood, up to 300
 	// Pods of tasks have waited until then, which takes half of it even if all GPUs are in use.
 	Converge time.Duration
@@ -35,6 +39,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Bind: 15 * time.Second, PartialTimeout: 10 * time.Second, Settle: 10 * time.Second, Explain: 30 * time.Second, ExplainFlood: 3 * time.Minute,
+		Follow: 30 * time.Second, Wake: 10 * time.Second,
 		Converge: 8 * time.Minute, Kill: 30 * time.Second, Account: 90 * time.Second, TaintsUnhealthy: true,
 	}
 }

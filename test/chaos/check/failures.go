@@ -4,17 +4,19 @@
 package check
 
 import (
+	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/test/chaos/history"
 )
 
 // InvariantFailures says that status.restarts counts each failure once: never more than there were, and in the
-// end none less.
+// end none less. Pods that were refused, evicted or lost have not failed, and end no task.
 const InvariantFailures = "each failure is counted once"
 
 // failures follows which Pods have failed.
@@ -74,7 +76,7 @@ func (f *failures) follow(s *step) {
 	if seen && s.gone {
 		f.of(uid).gone[nameOf(s.pod)] = at
 	}
-	if s.pod.Status.Phase != corev1.PodFailed || seen || wasDisrupted(s.pod) {
+	if seen || !hasFailedByItself(s.pod) {
 		return
 	}
 	f.seen[s.pod.UID] = s.At
@@ -98,6 +100,19 @@ func (f *failures) notTooMany(w *world, task *v1.GPUTask) {
 	if happened := known.before + known.count(task); int(task.Status.Restarts) > happened {
 		w.report(InvariantFailures, nameOf(task), "status.restarts is %d, and there were %d failures", task.Status.Restarts, happened)
 	}
+	if happened, limit := known.before+known.count(task), int(ptr.Deref(task.Spec.BackoffLimit, defaultBackoffLimit)); hasTooMany(task) && happened <= limit {
+		w.report(InvariantFailures, nameOf(task), "the task has ended because no restarts are left; its backoffLimit is %d, and there were %d failures", limit, happened)
+	}
+}
+
+// defaultBackoffLimit is that of tasks that have none.
+const defaultBackoffLimit = 6
+
+// hasTooMany reports whether a task has ended, or is about to, because of its failures.
+func hasTooMany(task *v1.GPUTask) bool {
+	return slices.ContainsFunc(task.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Status == metav1.ConditionTrue && c.Reason == v1.ReasonBackoffLimitExceeded
+	})
 }
 
 // deletedByOthers reports whether somebody else than gpu-controller has deleted a Pod that had failed, or

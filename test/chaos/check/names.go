@@ -13,6 +13,10 @@ const (
 	LabelForeign = "chaos.falldio.com/foreign"
 	// LabelFuzzed is on objects of a flood: nobody waits for their end.
 	LabelFuzzed = "chaos.falldio.com/fuzzed"
+	// LabelRevision is in the templates of tasks that were changed: how often.
+	LabelRevision = "chaos.falldio.com/revision"
+	// LabelProbe is on tasks, and their Pods, for which there is a node that nobody else wants.
+	LabelProbe = "chaos.falldio.com/probe"
 )
 
 // The users of the processes under test.
@@ -38,6 +42,11 @@ const (
 	FaultNotReady  = "node not ready"
 	FaultDelete    = "delete node"
 	FaultCordon    = "cordon node"
+	// FaultReboot is a node that was rebooted, or has lost its containers otherwise: how they ended, nobody knows. FaultShutdown is
+	// one that stops its Pods before it shuts down, FaultPressure one that evicts them because its memory is used up.
+	FaultReboot   = "reboot node"
+	FaultShutdown = "shut down node"
+	FaultPressure = "memory pressure"
 	// FaultGPU is a GPU that breaks.
 	FaultGPU = "break GPU"
 	// FaultResponses is requests of a process to the API server that fail in some way.

@@ -34,11 +34,17 @@ func (i *Injector) disturbNode(ctx context.Context, fault *schedule.Fault) (acti
 	case check.FaultPartition: // KWOK renews the leases of nodes with this label
 		return patch(`{"metadata": {"labels": {"type": null}}}`, `{"metadata": {"labels": {"type": "kwok"}}}`)
 	case check.FaultNotReady:
-		return patch(`{"metadata": {"annotations": {"simulation.falldio.com/not-ready": "true"}}}`, `{"metadata": {"annotations": {"simulation.falldio.com/not-ready": null}}}`)
+		return patch(notReady, readyAgain)
 	case check.FaultCordon:
 		return patch(`{"spec": {"unschedulable": true}}`, `{"spec": {"unschedulable": null}}`)
 	case check.FaultDelete:
 		return i.deleteNode(ctx, fault.Target)
+	case check.FaultReboot:
+		return i.reboot(ctx, fault)
+	case check.FaultShutdown:
+		return i.shutDown(ctx, fault)
+	case check.FaultPressure:
+		return i.useUpMemory(ctx, fault)
 	default:
 		return nil, fmt.Errorf("%s is no kind of fault", fault.Kind)
 	}

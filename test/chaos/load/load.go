@@ -1,15 +1,17 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package load draws from a seed what the users of a campaign do: they create tasks of all kinds, and
-// delete, suspend, resume and scale some of them, and one of them means harm. It is pure.
+// Package load draws from a seed what the users of a campaign do: they create tasks of all kinds, some of which nodes refuse or don't
+// start, and delete, suspend, change, resume and scale some of them, and one of them means harm. It is pure.
 package load
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +32,9 @@ type Step struct {
 	Task            *v1.GPUTask
 	Pod             *corev1.Pod
 	Replicas        int32
+	// Patch is what is changed in a task, or in a node: in its status if OfStatus is true.
+	Patch    string
+	OfStatus bool
 }
 
 // The verbs of steps, which are those of intents in a history.
@@ -39,6 +44,8 @@ const (
 	VerbSuspend = "suspend"
 	VerbResume  = "resume"
 	VerbScale   = "scale"
+	// VerbChange changes a task that is suspended and resumes it, both with the same patch.
+	VerbChange = "change"
 )
 
 // String describes the step in one line.
@@ -69,8 +76,8 @@ func durationOf(task *v1.GPUTask) string {
 	return task.Spec.Template.Annotations[annotationDuration]
 }
 
-// Tenant is a namespace with its queue, if it has one.
-type Tenant struct{ Namespace, Queue string }
+// Tenant is a namespace with its queue, if it has one, and another queue that its tasks may change to.
+type Tenant struct{ Namespace, Queue, OtherQueue string }
 
 // Options say how much is done.
 type Options struct {
@@ -83,6 +90,10 @@ type Options struct {
 	Model    string
 	GPUs     int
 	Capacity int
+	// Nodes are the names of the nodes.
+	Nodes []string
+	// Probe is the node that only probes want.
+	Probe Probe
 	// Fullness is the part of the capacity that the tasks ask for on average.
 	Fullness float64
 }
@@ -92,6 +103,10 @@ const (
 
 	annotationDuration     = "simulation.falldio.com/duration"
 	annotationFailAttempts = "simulation.falldio.com/fail-attempts"
+	annotationRefusedBy    = "simulation.falldio.com/refused-by"
+	annotationRefusal      = "simulation.falldio.com/refusal"
+	annotationStuckOn      = "simulation.falldio.com/stuck-on"
+	annotationStuckIn      = "simulation.falldio.com/stuck-in"
 )
 
 // Steps returns all steps in their order.
@@ -105,13 +120,19 @@ func Steps(options *Options) []Step {
 		at += time.Duration(seconds / (options.Fullness * float64(options.Capacity)) * float64(time.Second))
 		at += 50 * time.Millisecond // even tasks that need nothing take a moment to write
 	}
-	all = slices.DeleteFunc(all, func(s Step) bool { return s.At >= options.Duration && s.Verb != VerbResume })
+	all = slices.DeleteFunc(all, func(s Step) bool { return s.At >= options.Duration && !mustCome(&s) })
 	for i := range all {
 		all[i].At = min(all[i].At, options.Duration)
 	}
 	all = append(all, hostile(options)...)
+	all = append(all, probes(options)...)
 	slices.SortStableFunc(all, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
 	return all
+}
+
+// mustCome reports whether a step is done even if it would come too late: without it, a task would never end.
+func mustCome(s *Step) bool {
+	return s.Verb == VerbResume || s.Verb == VerbChange || s.Verb == VerbDelete && s.Task != nil
 }
 
 type drawer struct {
@@ -143,10 +164,16 @@ func (d *drawer) later(task *v1.GPUTask, at time.Duration) []Step {
 	step := func(at time.Duration, verb string) Step {
 		return Step{At: at, Verb: verb, Namespace: task.Namespace, Name: task.Name}
 	}
-	if d.chance(10) {
-		return []Step{step(at+after(), VerbDelete)}
-	}
 	switch {
+	case task.Spec.Template.Annotations[annotationStuckOn] != "":
+		// Its user looks at it some time later, and has had enough.
+		end := step(at+20*time.Second+after(), VerbDelete)
+		end.Task = task
+		return []Step{end}
+	case d.chance(10):
+		return []Step{step(at+after(), VerbDelete)}
+	case len(task.Spec.Roles) == 0 && d.chance(6):
+		return d.changes(task, at+after())
 	case d.chance(10):
 		suspend := at + after()
 		return []Step{step(suspend, VerbSuspend), step(suspend+after(), VerbResume)}
@@ -157,6 +184,48 @@ func (d *drawer) later(task *v1.GPUTask, at time.Duration) []Step {
 	default:
 		return nil
 	}
+}
+
+// changes returns how a program changes a task: it suspends it, and changes and resumes it at once, without waiting until its Pods
+// are gone. Half of the times it does so twice in a row.
+func (d *drawer) changes(task *v1.GPUTask, at time.Duration) []Step {
+	var steps []Step
+	for revision := range 1 + d.random.IntN(2) {
+		suspend := Step{At: at, Verb: VerbSuspend, Namespace: task.Namespace, Name: task.Name}
+		at += time.Duration(d.random.IntN(30)) * time.Millisecond
+		change := Step{At: at, Verb: VerbChange, Namespace: task.Namespace, Name: task.Name, Patch: d.change(task, revision+1)}
+		steps = append(steps, suspend, change)
+	}
+	return steps
+}
+
+// change returns a patch of what may be changed in a task, and resumes it.
+func (d *drawer) change(task *v1.GPUTask, revision int) string {
+	queue := task.Spec.Queue
+	if other := d.otherQueue(task.Namespace); other != "" && d.chance(2) {
+		queue = other
+	}
+	patch := map[string]any{"spec": map[string]any{
+		"suspend": false, "priority": d.priority(), "queue": queue,
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{check.LabelRevision: fmt.Sprint(revision)}},
+			"spec":     map[string]any{"containers": []any{map[string]any{"name": v1.ContainerName, "image": fmt.Sprintf("example.com/revision:%d", revision)}}},
+		},
+	}}
+	if queue == "" {
+		delete(patch["spec"].(map[string]any), "queue") //nolint:forcetypeassert // made above
+	}
+	text, _ := json.Marshal(patch) //nolint:errchkjson // of strings and maps
+	return string(text)
+}
+
+func (d *drawer) otherQueue(namespace string) string {
+	at := slices.IndexFunc(d.Tenants, func(t Tenant) bool { return t.Namespace == namespace })
+	return d.Tenants[at].OtherQueue
+}
+
+func (d *drawer) priority() string {
+	return []string{"gpu-low-priority", "gpu-medium-priority", "gpu-medium-priority", "gpu-high-priority"}[d.random.IntN(4)]
 }
 
 func gpusOf(task *v1.GPUTask) float64 {
@@ -183,7 +252,7 @@ func (d *drawer) task(tenant Tenant, number, seconds int) *v1.GPUTask {
 		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Labels: map[string]string{}},
 		Spec: v1.GPUTaskSpec{
 			GPU: d.Model, GPUAmount: fmt.Sprint(1 << d.random.IntN(3)), Queue: tenant.Queue, CPU: "1",
-			Priority: []string{"gpu-low-priority", "gpu-medium-priority", "gpu-medium-priority", "gpu-high-priority"}[d.random.IntN(4)],
+			Priority: d.priority(),
 			Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
 				Annotations: map[string]string{annotationDuration: fmt.Sprintf("%ds", seconds)}, Labels: map[string]string{},
 			}},
@@ -202,6 +271,7 @@ func (d *drawer) task(tenant Tenant, number, seconds int) *v1.GPUTask {
 	task.Labels[labelKind] = kind.name
 	kind.shape(task)
 	d.policies(task)
+	d.nodes(task)
 	if d.last == nil {
 		d.last = map[string]string{}
 	}
@@ -241,6 +311,36 @@ func (d *drawer) policies(task *v1.GPUTask) {
 			task.Spec.OnLostPod = v1.LostPodRestartTask
 		}
 	}
+}
+
+// refusals are the reasons with which nodes refuse Pods here.
+var refusals = []string{"Evicted", "InvalidNodeInfo", "NodePorts", "NodeShutdown", "OutOfcpu", "TaintToleration", "UnexpectedAdmissionError"}
+
+// nodes draws which nodes refuse the Pods of a task, and on which they never start: half of the nodes at most, so that there is another
+// one.
+func (d *drawer) nodes(task *v1.GPUTask) {
+	if len(d.Nodes) == 0 {
+		return
+	}
+	annotations := task.Spec.Template.Annotations
+	switch d.random.IntN(24) {
+	case 0, 1, 2, 3:
+		annotations[annotationRefusedBy] = d.someNodes()
+		annotations[annotationRefusal] = refusals[d.random.IntN(len(refusals))]
+		if d.chance(3) {
+			task.Spec.BackoffLimit = new(int32) // a refusal that counts ends it
+		}
+	case 4:
+		annotations[annotationStuckOn] = d.someNodes()
+		annotations[annotationStuckIn] = []string{"mount", "image"}[d.random.IntN(2)]
+	}
+}
+
+// someNodes returns a list of up to half of the nodes.
+func (d *drawer) someNodes() string {
+	nodes := slices.Clone(d.Nodes)
+	d.random.Shuffle(len(nodes), func(a, b int) { nodes[a], nodes[b] = nodes[b], nodes[a] })
+	return strings.Join(nodes[:1+d.random.IntN(max(1, len(nodes)/2))], ",")
 }
 
 // leaveSoon lets Kubernetes evict Pods from a node that is silent or not ready after a few seconds, instead of

@@ -13,7 +13,7 @@ import (
 
 func someOptions(seed uint64) *Options {
 	return &Options{
-		Seed: seed, Duration: 10 * time.Minute, Tenants: []Tenant{{Namespace: "a", Queue: "q"}, {Namespace: "b"}}, Hostile: "mallory", Victim: "victim", Model: "h100", GPUs: 8, Capacity: 96, Fullness: 0.8,
+		Seed: seed, Duration: 10 * time.Minute, Tenants: []Tenant{{Namespace: "a", Queue: "q", OtherQueue: "r"}, {Namespace: "b"}}, Hostile: "mallory", Victim: "victim", Model: "h100", GPUs: 8, Capacity: 96, Fullness: 0.8, Nodes: []string{"n", "m"}, Probe: Probe{Namespace: "p", Node: "probe", Model: "l4", GPUs: 4},
 	}
 }
 
@@ -41,7 +41,7 @@ func TestStepsAreInOrderAndOfTasksThatExist(t *testing.T) {
 			t.Errorf("%s comes after %v", &step, last)
 		case step.Verb == VerbCreate && created[name]:
 			t.Errorf("%s is created twice", name)
-		case step.Verb != VerbCreate && !created[name]:
+		case step.Verb != VerbCreate && step.Verb != VerbClose && step.Verb != VerbOpen && !created[name]:
 			t.Errorf("%s: there is no such task", &step)
 		}
 		last = step.At
@@ -51,19 +51,19 @@ func TestStepsAreInOrderAndOfTasksThatExist(t *testing.T) {
 			kinds[step.Task.Labels[labelKind]]++
 		case VerbSuspend:
 			suspended[name] = true
-		case VerbResume:
+		case VerbResume, VerbChange:
 			delete(suspended, name)
 		}
 	}
 	if len(suspended) > 0 {
 		t.Errorf("suspended for ever: %v", suspended)
 	}
-	for _, verb := range []string{VerbCreate, VerbDelete, VerbSuspend, VerbResume, VerbScale} {
+	for _, verb := range []string{VerbCreate, VerbDelete, VerbSuspend, VerbResume, VerbScale, VerbChange, VerbClose, VerbOpen} {
 		if verbs[verb] == 0 {
 			t.Errorf("no step of ten minutes is %s", verb)
 		}
 	}
-	for _, kind := range []string{"single", "share", "node", "gang", "spare", "elastic", "array", "roles", "dependent", "infeasible"} {
+	for _, kind := range []string{"single", "share", "node", "gang", "spare", "elastic", "array", "roles", "dependent", "infeasible", "probe"} {
 		if kinds[kind] == 0 {
 			t.Errorf("no task of ten minutes is %s", kind)
 		}

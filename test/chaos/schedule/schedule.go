@@ -23,7 +23,7 @@ type Fault struct {
 	Kind string
 	// Target is the process, node, namespace or CRD.
 	Target string
-	// Way is how responses fail: WayDrop and so on.
+	// Way is how responses fail: WayDrop and so on; or what is known of the containers of a node after a reboot: WayNotFound or WayEnded.
 	Way string
 	// Number is the GPU that breaks, or how many objects are in the flood.
 	Number int
@@ -45,6 +45,13 @@ const (
 	WayDouble = "double"
 )
 
+const (
+	// WayNotFound: the kubelet does not find the containers any more.
+	WayNotFound = "containers not found"
+	// WayEnded: the runtime finds that they have ended, and not how.
+	WayEnded = "containers ended"
+)
+
 // String describes the fault in one line.
 func (f *Fault) String() string {
 	text := fmt.Sprintf("%7.1fs %-17s %s", f.At.Seconds(), f.Kind, f.Target)
@@ -60,7 +67,7 @@ func (f *Fault) String() string {
 // Detail says in what way it is injected.
 func (f *Fault) Detail() string {
 	switch f.Kind {
-	case check.FaultResponses:
+	case check.FaultResponses, check.FaultReboot:
 		return f.Way
 	case check.FaultSkew:
 		return fmt.Sprintf("by %v", f.Skew)
@@ -223,13 +230,19 @@ func (d *drawer) drawPartition(at, stop time.Duration) (Fault, bool) {
 func (d *drawer) drawNode(fault *Fault) {
 	fault.Target = pick(d.random, d.cluster.Nodes)
 	fault.For = d.between(4*time.Second, 15*time.Second)
-	switch d.random.IntN(4) {
+	switch d.random.IntN(7) {
 	case 0:
 		fault.Kind = check.FaultNotReady
 	case 1:
 		fault.Kind = check.FaultDelete
 	case 2:
 		fault.Kind = check.FaultCordon
+	case 3:
+		fault.Kind, fault.Way = check.FaultReboot, pick(d.random, []string{WayNotFound, WayEnded})
+	case 4:
+		fault.Kind = check.FaultShutdown
+	case 5:
+		fault.Kind = check.FaultPressure
 	default:
 		fault.Kind, fault.Number = check.FaultGPU, d.random.IntN(max(1, d.cluster.GPUs))
 	}

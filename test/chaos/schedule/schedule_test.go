@@ -102,6 +102,7 @@ func TestFaults(t *testing.T) {
 	for _, kind := range []string{
 		check.FaultKill, check.FaultPause, check.FaultResponses, check.FaultSkew, check.FaultDisk, check.FaultPartition, check.FaultNotReady, check.FaultDelete,
 		check.FaultCordon, check.FaultGPU, check.FaultCRD, check.FaultNamespace, check.FaultFlood,
+		check.FaultReboot, check.FaultShutdown, check.FaultPressure,
 	} {
 		if !kinds[kind] {
 			t.Errorf("no fault of the kind %q", kind)

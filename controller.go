@@ -45,6 +45,7 @@ type Controller struct {
 	debouncer    *statusDebouncer
 	cycles       *cycleFinder
 	successes    *successes
+	departures   *departures
 }
 
 // dependencies are what the controller needs.
@@ -75,6 +76,7 @@ func newController(with dependencies, opts *options) *Controller {
 		debouncer:    newStatusDebouncer(with.clock),
 		cycles:       newCycleFinder(),
 		successes:    newSuccesses(),
+		departures:   newDepartures(),
 	}
 	c.obstacles = newRefusedTasks(with.clock, c.enqueueAfter)
 	return c

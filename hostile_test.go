@@ -79,14 +79,14 @@ func (f *fixture) answerHostile() {
 
 // keptOfTasks is how much a controller keeps for the tasks that there are, or were.
 type keptOfTasks struct {
-	refused, causes, cycles, statuses, successes, queued int
-	expects                                              bool
+	refused, causes, cycles, statuses, successes, departures, queued int
+	expects                                                          bool
 }
 
 func (c *Controller) kept() keptOfTasks {
 	return keptOfTasks{
 		refused: len(c.obstacles.byTask), causes: len(c.obstacles.byCause), cycles: len(c.cycles.known), statuses: len(c.debouncer.byTask),
-		successes: len(c.successes.byTask), queued: c.queue.Len(), expects: c.expectations.AnyPending(),
+		successes: len(c.successes.byTask), departures: len(c.departures.byTask) + len(c.departures.own), queued: c.queue.Len(), expects: c.expectations.AnyPending(),
 	}
 }
 

@@ -45,8 +45,10 @@ type options struct {
 	defaultTTL int32
 	// unreachableNodeTimeout is --default-unreachable-node-timeout-seconds; 0 for none.
 	unreachableNodeTimeout int32
-	leaderElection         componentbaseconfig.LeaderElectionConfiguration
-	logging                *logsapi.LoggingConfiguration
+	// startTimeout is --default-start-timeout-seconds; 0 for none.
+	startTimeout   int32
+	leaderElection componentbaseconfig.LeaderElectionConfiguration
+	logging        *logsapi.LoggingConfiguration
 }
 
 const (
@@ -116,6 +118,8 @@ func (o *options) flags() *pflag.FlagSet {
 		"seconds after which finished GPUTasks that specify none are deleted with their Pods; -1 for never")
 	flags.Int32Var(&o.unreachableNodeTimeout, "default-unreachable-node-timeout-seconds", o.unreachableNodeTimeout,
 		"seconds that a node must have been unreachable before Pods on it that are to be deleted are deleted by force, for GPUTasks that specify none; such a Pod may then run twice; 0 for never")
+	flags.Int32Var(&o.startTimeout, "default-start-timeout-seconds", o.startTimeout,
+		"seconds that Pods may take to start once they have nodes, for GPUTasks that specify none; then they give their GPUs back and are tried again later; 0 for no limit")
 	leaderelectionoptions.BindLeaderElectionFlags(&o.leaderElection, flags)
 	logsapi.AddFlags(o.logging, flags)
 	flags.BoolVar(&o.printVersion, "version", o.printVersion, "print the version and exit")
@@ -147,6 +151,7 @@ func (o *options) validate(args []string) error {
 	require(o.tasks.Backoff.Max >= o.tasks.Backoff.Base, "--max-retry-backoff=%v: must not be less than --retry-backoff=%v", o.tasks.Backoff.Max, o.tasks.Backoff.Base)
 	require(o.defaultTTL >= noTTL, "--default-ttl-seconds-after-finished=%d: must not be negative, except -1 for never", o.defaultTTL)
 	require(o.unreachableNodeTimeout >= 0, "--default-unreachable-node-timeout-seconds=%d: must not be negative", o.unreachableNodeTimeout)
+	require(o.startTimeout >= 0, "--default-start-timeout-seconds=%d: must not be negative", o.startTimeout)
 	return errors.Join(problems...)
 }
 
@@ -158,6 +163,9 @@ func (o *options) taskConfig() gputask.Config {
 	}
 	if o.unreachableNodeTimeout > 0 {
 		config.UnreachableNodeTimeoutSeconds = &o.unreachableNodeTimeout
+	}
+	if o.startTimeout > 0 {
+		config.StartTimeoutSeconds = &o.startTimeout
 	}
 	return config
 }

@@ -43,6 +43,7 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		{"--taint-unhealthy-gpus=NoSchedule --namespace=a", "--taint-unhealthy-gpus=NoSchedule: Nodes belong to no namespace: leave out --namespace=a"},
 		{"--retry-backoff=0s", "--retry-backoff=0s: must be greater than 0"},
 		{"--max-retry-backoff=1s", "--max-retry-backoff=1s: must not be less than --retry-backoff=10s"},
+		{"--default-start-timeout-seconds=-1", "--default-start-timeout-seconds=-1: must not be negative"},
 		{"--default-unreachable-node-timeout-seconds=-1", "--default-unreachable-node-timeout-seconds=-1: must not be negative"},
 		{"--default-ttl-seconds-after-finished=-2", "--default-ttl-seconds-after-finished=-2: must not be negative, except -1 for never"},
 		{"up", `unexpected arguments ["up"]`},

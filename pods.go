@@ -92,9 +92,13 @@ func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, task *
 // later Pods of the same names, nor Pods that have succeeded in the meantime.
 func (c *Controller) deletePods(ctx context.Context, turn *turn, pods []*corev1.Pod) error {
 	return inParallel(turn, pods, func(pod *corev1.Pod) error {
+		c.departures.request(pod)
 		err := c.clients.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 			Preconditions: podwrite.SameVersion(pod),
 		})
+		if err != nil {
+			c.departures.deleted(pod)
+		}
 		if apierrors.IsNotFound(err) {
 			return nil
 		}

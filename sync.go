@@ -51,11 +51,12 @@ func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 	}
 	input := c.gather(ctx, key, task, pods)
 	input.Admission = admission
+	input.Gone = c.departures.of(task)
 	plan, err := gputask.Decide(input)
 	if err != nil {
 		return fmt.Errorf("deciding: %w", err)
 	}
-	if err := c.apply(ctx, key, task, plan); err != nil {
+	if err := c.apply(ctx, key, task, input.Gone, plan); err != nil {
 		return err
 	}
 	// Pods that were just created hold quota even if Kueue has changed its mind meanwhile.
@@ -91,10 +92,11 @@ func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.
 
 // apply carries out a plan, the status first: it records which failures are counted, and
 // its write fails if the plan was made from a stale task.
-func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, plan gputask.Plan) error {
+func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, gone []*corev1.Pod, plan gputask.Plan) error {
 	if exists, err := c.updateStatus(ctx, key, task, &plan); err != nil || !exists {
 		return err
 	}
+	c.departures.counted(task, gone)
 	if plan.DeleteTask {
 		return c.deleteTask(ctx, task)
 	}

@@ -82,6 +82,7 @@ func (c *Controller) taskDeleted(ctx context.Context, object any) {
 	c.enqueueDependents(task)
 	c.enqueueDependencies(task)
 	c.successes.forget(task)
+	c.departures.forget(task)
 }
 
 // enqueueDependents enqueues the tasks that wait for the given one.
@@ -100,18 +101,21 @@ func (c *Controller) enqueueDependencies(task *v1.GPUTask) {
 }
 
 func (c *Controller) watchPods(ctx context.Context) error {
-	changed := func(object any) {
-		pod, ok := informer.LastKnown(object).(*corev1.Pod)
-		if !ok {
-			klog.FromContext(ctx).Info("Ignoring a changed object of an unexpected type")
-			return
+	handle := func(with func(*corev1.Pod)) func(any) {
+		return func(object any) {
+			pod, ok := informer.LastKnown(object).(*corev1.Pod)
+			if !ok {
+				klog.FromContext(ctx).Info("Ignoring a changed object of an unexpected type")
+				return
+			}
+			with(pod)
 		}
-		c.podChanged(pod)
 	}
+	changed := handle(c.podChanged)
 	synced, err := informer.Handle(ctx, c.coreInformers.Core().V1().Pods().Informer(), cache.ResourceEventHandlerFuncs{
 		AddFunc:    changed,
 		UpdateFunc: func(_, object any) { changed(object) },
-		DeleteFunc: changed,
+		DeleteFunc: handle(c.podDeleted),
 	})
 	if err != nil {
 		return err
@@ -135,6 +139,20 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 	c.expectations.ObserveCreation(key, pod.Name)
 	c.rescheduling.Changed()
 	c.enqueueAfter(key, podEventBatch)
+}
+
+func (c *Controller) podDeleted(pod *corev1.Pod) {
+	if owner := gputask.ControllerOf(pod); owner != nil {
+		key := cache.NewObjectName(pod.Namespace, owner.Name)
+		if task := c.owning(key, owner.UID); task != nil && c.working.Load() && !c.rescheduling.Moves(task.UID) {
+			c.departures.add(task, pod)
+			if c.owning(key, owner.UID) == nil {
+				c.departures.forget(task) // as in podChanged
+			}
+		}
+	}
+	c.departures.deleted(pod)
+	c.podChanged(pod)
 }
 
 // owning returns the task of a name that has a UID; nil if there is none.

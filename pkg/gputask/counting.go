@@ -24,7 +24,9 @@ func (d *decision) countSuccesses() {
 			d.forgetRestarts(m)
 		}
 	}
-	d.status.CompletedIndexes = d.completed.String()
+	if d.status.CompletedIndexes = d.completed.String(); d.status.CompletedIndexes != d.Task.Status.CompletedIndexes {
+		d.status.Losses = nil // the task gets on
+	}
 	d.status.Succeeded = int32(d.countSucceeded()) //nolint:gosec // at most 10000
 }
 

@@ -30,6 +30,8 @@ type Config struct {
 	TTLSecondsAfterFinished *int32
 	// UnreachableNodeTimeoutSeconds likewise.
 	UnreachableNodeTimeoutSeconds *int32
+	// StartTimeoutSeconds likewise.
+	StartTimeoutSeconds *int32
 }
 
 // Obstacle is why the API server rejected a task's Pod.
@@ -45,6 +47,8 @@ type Input struct {
 	Task *v1.GPUTask
 	// Pods are all Pods that have the task as their controller.
 	Pods []*corev1.Pod
+	// Gone are Pods of the task that somebody else has deleted since the last decision, as they were at the end.
+	Gone []*corev1.Pod
 	// HasService is true if the task's Service exists.
 	HasService bool
 	// Lookup finds the tasks that this one depends on.
@@ -131,6 +135,7 @@ func Decide(in Input) (Plan, error) {
 	if !d.isDeleted() {
 		d.countFailures()
 		d.countRefusals()
+		d.countLosses()
 		d.restartIfLost()
 		d.checkDeadline()
 		d.checkRuntime()

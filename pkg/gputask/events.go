@@ -5,6 +5,7 @@ package gputask
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,8 +45,11 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 	if changed := findCondition(after.Conditions, v1.ConditionSuspended); changed != nil && changed.Reason == reasonChanged && !conditionIsTrue(before.Conditions, v1.ConditionSuspended) {
 		add(corev1.EventTypeNormal, reasonChanged, changed.Message)
 	}
-	if lostPods(before, after) {
+	switch lost := after.Losses; {
+	case lostPods(before, after):
 		add(corev1.EventTypeWarning, ReasonPodLost, lostEvent(after))
+	case lost != nil && lost.Reason != v1.LossIgnored && (before.Losses == nil || lost.Count > before.Losses.Count):
+		add(corev1.EventTypeWarning, string(lost.Reason), fmt.Sprintf("%s; attempt %d follows at %s UTC", lost.Message, lost.Count+1, lost.NextTime.UTC().Format(time.TimeOnly)))
 	}
 	if after.Phase == before.Phase {
 		return events

@@ -27,7 +27,7 @@ func (d *decision) waitingFor(unscheduled unscheduledPods) string {
 	if unscheduled.text != "" {
 		return d.podsWait(unscheduled.count) + "for a node: " + unscheduled.text
 	}
-	if text := cmp.Or(d.containerTexts(), d.slowText()); text != "" {
+	if text := d.containerTexts(); text != "" {
 		d.plan.cause = shorten(text)
 		return text
 	}
@@ -53,7 +53,7 @@ func (d *decision) cause() string {
 	case d.restartsAfterLoss():
 		return findCondition(d.status.Conditions, v1.ConditionRunning).Message + "; all Pods start again"
 	default:
-		return d.refusalText()
+		return cmp.Or(d.refusalText(), d.lossText())
 	}
 }
 

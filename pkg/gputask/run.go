@@ -85,7 +85,9 @@ func (d *decision) replaceAfter(m *member) (wait time.Duration, replace bool) {
 	case m.state == podLost && podfacts.WasRefused(m.pod):
 		return m.pod.CreationTimestamp.Add(d.refusedFor()).Sub(d.Now), true
 	case m.state == podLost:
-		return m.pod.CreationTimestamp.Add(lostPodPause).Sub(d.Now), true
+		return max(m.pod.CreationTimestamp.Add(lostPodPause).Sub(d.Now), d.lossPauseLeft(m)), true
+	case d.isLate(m):
+		return 0, true
 	default:
 		return 0, false
 	}
@@ -182,11 +184,12 @@ func (d *decision) sample(m *member) error {
 	return nil
 }
 
-// backoffLeft returns how long a failed member must still wait before its restart.
+// backoffLeft returns how long a member that has failed or was lost must still wait before its restart.
 func (d *decision) backoffLeft(m *member) time.Duration {
+	pause := d.lossPauseLeft(m)
 	if m.lastFailure == nil {
-		return 0
+		return pause
 	}
 	next := m.lastFailure.Add(d.Config.Backoff.After(m.failures))
-	return max(next.Sub(d.Now), 0)
+	return max(next.Sub(d.Now), pause)
 }

@@ -4,27 +4,30 @@
 package gputask
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // slowStart is after what time on a node a Pod that has not started is worth a sentence that says since when.
 const slowStart = time.Minute
 
-// boundAt returns since when a Pod has had its node, by the control plane's clock where that is known.
-func boundAt(pod *corev1.Pod) time.Time {
-	at, _ := podfacts.BoundAt(pod)
-	return at
-}
-
 // isStarting reports whether the member's Pod has a node and has not started there.
 func (m *member) isStarting() bool {
 	return m.pod != nil && m.state == podPending && m.pod.Spec.NodeName != ""
+}
+
+// boundAt returns since when a Pod has had its node, the zero time if that is not known.
+func boundAt(pod *corev1.Pod) time.Time {
+	at, _ := podfacts.BoundAt(pod) // else the zero time
+	return at
 }
 
 // firstStarting returns the member whose Pod has been on its node for the longest time without starting, nil if there is none.
@@ -55,11 +58,16 @@ func (d *decision) startingText() string {
 
 // startsSlowly reports whether a starting member has had its node for a while.
 func (d *decision) startsSlowly(m *member) bool {
-	left := boundAt(m.pod).Add(slowStart).Sub(d.Now)
+	return d.isPast(boundAt(m.pod), slowStart)
+}
+
+// isPast reports whether so much time has passed since another time, if that is known. If not, the decision is due again when it has.
+func (d *decision) isPast(since time.Time, limit time.Duration) bool {
+	left := since.Add(limit).Sub(d.Now)
 	if left > 0 {
 		d.requeueAfter(left)
 	}
-	return left <= 0
+	return left <= 0 && !since.IsZero()
 }
 
 // slowText is startingText if the Pod has been on its node for a while, else "".
@@ -77,7 +85,7 @@ func startState(pod *corev1.Pod) (state, missing string) {
 	}
 	for i := range pod.Status.InitContainerStatuses {
 		status := &pod.Status.InitContainerStatuses[i]
-		if running := status.State.Running; running != nil && podfacts.RoleOf(pod, status.Name) != podfacts.Sidecar {
+		if running := status.State.Running; running != nil && podfacts.RoleOf(pod, status.Name) == podfacts.Init {
 			return "PodInitializing", "its init container " + status.Name + " is running"
 		}
 	}
@@ -104,4 +112,49 @@ func podOnNode(pod *corev1.Pod) string {
 		return "Pod " + pod.Name
 	}
 	return "Pod " + pod.Name + " on node " + pod.Spec.NodeName
+}
+
+// startTimeout returns how long a Pod may take to start once it has a node; 0 for any time.
+func (d *decision) startTimeout() time.Duration {
+	seconds := cmp.Or(d.Task.Spec.StartTimeoutSeconds, d.Config.StartTimeoutSeconds)
+	if seconds == nil {
+		return 0
+	}
+	return time.Duration(*seconds) * time.Second
+}
+
+// isLate reports whether a member's Pod has not started in the time that it has for that.
+func (d *decision) isLate(m *member) bool {
+	timeout := d.startTimeout()
+	if timeout == 0 || m.stale || m.done() || !m.isStarting() {
+		return false
+	}
+	return d.isPast(boundAt(m.pod), timeout)
+}
+
+// lateText says which Pod has not started in time, and what it was waiting for.
+func (d *decision) lateText(m *member) string {
+	state, missing := startState(m.pod)
+	why := cmp.Or(containerText(m.pod), state+": "+missing)
+	return fmt.Sprintf("%s did not start within %d s (startTimeoutSeconds): %s", podOnNode(m.pod), int64(d.startTimeout().Seconds()), why)
+}
+
+// giveUpLate has a gang give back all its GPUs if one of its Pods has not started in time: the others would only wait for it. If they ran
+// before there was that Pod, which replaces another, they may get on without it.
+func (d *decision) giveUpLate(lost []loss) {
+	if d.isFailing() || !IsGang(d.Task) || d.areEnough(d.running()) {
+		return
+	}
+	for _, one := range lost {
+		if one.reason == v1.LossStartTimeout && !d.isReplacement(one.pod) {
+			d.restartTask(nil)
+			d.setCondition(v1.ConditionRunning, metav1.ConditionFalse, reasonRestarting, one.text)
+			return
+		}
+	}
+}
+
+// isReplacement reports whether others of its gang had nodes already when a Pod was created, and run.
+func (d *decision) isReplacement(pod *corev1.Pod) bool {
+	return d.countMembers(func(m *member) bool { return m.runs() && boundAt(m.pod).Before(pod.CreationTimestamp.Time) }) > 0
 }

@@ -62,6 +62,7 @@ func TestWhatAPodWaitsForOnItsNodeIsSaid(t *testing.T) {
 		},
 		"with an init container that takes long": {
 			task: task, pods: pods(task.pod(0, 0).bound("a", 5*time.Minute).waits("PodInitializing", "").with(func(p *corev1.Pod) {
+				p.Spec.InitContainers = []corev1.Container{{Name: "fetch"}}
 				p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "fetch", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 			})),
 			want: wanted{phase: v1.PhasePending, message: "(PodInitializing): its init container fetch is running"},

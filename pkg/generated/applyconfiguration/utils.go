@@ -53,6 +53,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &gpucontrollerv1.GPUTaskStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("LastMove"):
 		return &gpucontrollerv1.LastMoveApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Losses"):
+		return &gpucontrollerv1.LossesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Move"):
 		return &gpucontrollerv1.MoveApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("MoveGain"):

@@ -69,6 +69,8 @@ const (
 	ReasonDependencyFailed     = "DependencyFailed"
 	ReasonInvalidPod           = "InvalidPod"
 	ReasonRefusedByNodes       = "RefusedByNodes"
+	ReasonPodsLost             = "PodsLost"
+	ReasonStartTimeout         = "StartTimeoutExceeded"
 	ReasonFailureRule          = "FailureRule"
 	ReasonMaxRuntimeExceeded   = "MaxRuntimeExceeded"
 	ReasonFailedIndexes        = "FailedIndexes"
@@ -183,6 +185,12 @@ type GPUTaskStatus struct {
 	// +optional
 	Refusals *Refusals `json:"refusals,omitempty"`
 
+	// losses says how often Pods were lost without a failure, none of which had run for long: evicted,
+	// preempted, deleted, or given up because they had not started in time. The waiting time before the next attempt
+	// doubles with each.
+	// +optional
+	Losses *Losses `json:"losses,omitempty"`
+
 	// moves is how often the rescheduler has moved the task, or Pods of it, to
 	// other nodes.
 	// +optional
@@ -282,6 +290,53 @@ type Refusals struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 }
+
+// Losses are how often in a row a task has lost Pods without a failure.
+type Losses struct {
+	// count is how often it happened. Pods that are lost together count once.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int32 `json:"count"`
+
+	// lastPodTime is when the Pod that was lost last was created.
+	// +required
+	LastPodTime metav1.Time `json:"lastPodTime"`
+
+	// nextTime is when those that were lost may be created again.
+	// +required
+	NextTime metav1.Time `json:"nextTime"`
+
+	// indexes are the indexes of the Pods that were lost, in the format of completedIndexes. Those of
+	// an array are replaced by themselves; the others don't wait for them.
+	// +optional
+	Indexes string `json:"indexes,omitempty"`
+
+	// reason is how the last one was lost: PodLost, Preempted or StartTimeout; Ignored if it failed, and a failure rule
+	// ignores that.
+	// +required
+	Reason LossReason `json:"reason"`
+
+	// message is which Pod it was, and what is known about it.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// LossReason is how a Pod was lost.
+//
+// +kubebuilder:validation:Enum=PodLost;Preempted;StartTimeout;Ignored
+type LossReason string
+
+// How Pods are lost.
+const (
+	// LossPodLost: the Pod was evicted or deleted, or lost with its node.
+	LossPodLost LossReason = "PodLost"
+	// LossPreempted: the scheduler needed its place for a Pod of a higher priority.
+	LossPreempted LossReason = "Preempted"
+	// LossStartTimeout: the Pod had not started after spec.startTimeoutSeconds.
+	LossStartTimeout LossReason = "StartTimeout"
+	// LossIgnored: the Pod has failed, and a failure rule says that it does not count.
+	LossIgnored LossReason = "Ignored"
+)
 
 // LastMove is when and why a task was moved.
 type LastMove struct {

@@ -374,6 +374,16 @@ type GPUTaskSpec struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	UnreachableNodeTimeoutSeconds *int32 `json:"unreachableNodeTimeoutSeconds,omitempty"`
 
+	// startTimeoutSeconds is how long the task's Pods may take to start once they have nodes: to mount
+	// volumes, pull images and run init containers. A Pod that takes longer gives its GPUs back and is
+	// replaced after a pause that doubles each time, on another node if there is one. A gang does so as a whole,
+	// unless it was running already. After 20 times in a row the task fails. Default:
+	// --default-start-timeout-seconds of gpu-controller, which by default sets no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
+	StartTimeoutSeconds *int32 `json:"startTimeoutSeconds,omitempty"`
+
 	// checkpoint says how the task saves its work before the rescheduler moves it or gpu-scheduler
 	// preempts it. Default: it is stopped at once. Immutable while the task is not suspended.
 	// +optional

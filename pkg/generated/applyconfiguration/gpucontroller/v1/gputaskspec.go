@@ -174,6 +174,12 @@ type GPUTaskSpecApplyConfiguration struct {
 	// such a Pod is replaced when its node is back, is deleted, or has the taint
 	// node.kubernetes.io/out-of-service.
 	UnreachableNodeTimeoutSeconds *int32 `json:"unreachableNodeTimeoutSeconds,omitempty"`
+	// startTimeoutSeconds is how long the task's Pods may take to start once they have nodes: to mount
+	// volumes, pull images and run init containers. A Pod that takes longer gives its GPUs back and is
+	// replaced after a pause that doubles each time, on another node if there is one. A gang does so as a whole,
+	// unless it was running already. After 20 times in a row the task fails. Default:
+	// --default-start-timeout-seconds of gpu-controller, which by default sets no limit.
+	StartTimeoutSeconds *int32 `json:"startTimeoutSeconds,omitempty"`
 	// checkpoint says how the task saves its work before the rescheduler moves it or gpu-scheduler
 	// preempts it. Default: it is stopped at once. Immutable while the task is not suspended.
 	Checkpoint *CheckpointApplyConfiguration `json:"checkpoint,omitempty"`
@@ -441,6 +447,14 @@ func (b *GPUTaskSpecApplyConfiguration) WithRescheduling(value *ReschedulingAppl
 // If called multiple times, the UnreachableNodeTimeoutSeconds field is set to the value of the last call.
 func (b *GPUTaskSpecApplyConfiguration) WithUnreachableNodeTimeoutSeconds(value int32) *GPUTaskSpecApplyConfiguration {
 	b.UnreachableNodeTimeoutSeconds = &value
+	return b
+}
+
+// WithStartTimeoutSeconds sets the StartTimeoutSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StartTimeoutSeconds field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithStartTimeoutSeconds(value int32) *GPUTaskSpecApplyConfiguration {
+	b.StartTimeoutSeconds = &value
 	return b
 }
 

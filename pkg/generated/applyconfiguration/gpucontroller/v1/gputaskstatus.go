@@ -69,6 +69,10 @@ type GPUTaskStatusApplyConfiguration struct {
 	// the task ran for the last time. The waiting time before the next attempt doubles, as after
 	// a failure.
 	Refusals *RefusalsApplyConfiguration `json:"refusals,omitempty"`
+	// losses says how often Pods were lost without a failure, none of which had run for long: evicted,
+	// preempted, deleted, or given up because they had not started in time. The waiting time before the next attempt
+	// doubles with each.
+	Losses *LossesApplyConfiguration `json:"losses,omitempty"`
 	// moves is how often the rescheduler has moved the task, or Pods of it, to
 	// other nodes.
 	Moves *int32 `json:"moves,omitempty"`
@@ -276,6 +280,14 @@ func (b *GPUTaskStatusApplyConfiguration) WithLastFailureTime(value metav1.Time)
 // If called multiple times, the Refusals field is set to the value of the last call.
 func (b *GPUTaskStatusApplyConfiguration) WithRefusals(value *RefusalsApplyConfiguration) *GPUTaskStatusApplyConfiguration {
 	b.Refusals = value
+	return b
+}
+
+// WithLosses sets the Losses field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Losses field is set to the value of the last call.
+func (b *GPUTaskStatusApplyConfiguration) WithLosses(value *LossesApplyConfiguration) *GPUTaskStatusApplyConfiguration {
+	b.Losses = value
 	return b
 }
 

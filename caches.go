@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
@@ -56,7 +55,7 @@ func newCaches(clients clients, namespace string) (*caches, error) {
 	coreInformers := informers.NewSharedInformerFactoryWithOptions(clients.kube, 0,
 		informers.WithNamespace(namespace), informers.WithTransform(trimmer.Transform),
 		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
-			list.LabelSelector = labels.Set{v1.LabelApp: v1.LabelAppValue}.String()
+			list.LabelSelector = v1.SelectorOfTasks
 		}))
 	tasks, core := taskInformers.Falldio().V1().GPUTasks(), coreInformers.Core().V1()
 	pods, services := core.Pods().Informer(), core.Services().Informer()

@@ -24,6 +24,7 @@ const (
 	reasonForbidden             = "Forbidden"
 	reasonRefused               = "Refused"   // after the kind: PodRefused
 	reasonNameTaken             = "NameTaken" // after the kind: PodNameTaken
+	reasonPodChanged            = "PodChanged"
 	reasonOldPodStops           = gputask.ReasonOldPodStops
 )
 
@@ -99,10 +100,10 @@ func nameConflict(task *v1.GPUTask, kind string, object metav1.Object) *gputask.
 	owner, name := metav1.GetControllerOf(object), object.GetName()
 	var message string
 	switch {
-	case metav1.IsControlledBy(object, task) && object.GetLabels()[v1.LabelApp] == v1.LabelAppValue:
+	case metav1.IsControlledBy(object, task) && object.GetLabels()[v1.LabelTask] != "":
 		return nil
 	case metav1.IsControlledBy(object, task):
-		message = fmt.Sprintf("%s %q has lost its label %s=%s: restore the label or delete the %s", kind, name, v1.LabelApp, v1.LabelAppValue, kind)
+		message = fmt.Sprintf("%s %q has lost its label %s=%s: restore the label or delete the %s", kind, name, v1.LabelTask, task.Name, kind)
 	case object.GetDeletionTimestamp() != nil, gputask.ControllerOf(object) != nil && owner.Name == task.Name:
 		return &gputask.Obstacle{Reason: reasonOldPodStops, Message: fmt.Sprintf("waiting for the %s %q of a previous task to be deleted", kind, name)}
 	case owner != nil:

@@ -151,8 +151,8 @@ func TestAPodInTheWayIsExplainedByItsOwner(t *testing.T) {
 	}{
 		"its own Pod, which the cache does not show yet": {pod(task), ""},
 		"its own Pod without the label": {
-			pod(task, func(p *corev1.Pod) { delete(p.Labels, v1.LabelApp) }),
-			`Pod "train" has lost its label app=gpu-task: restore the label or delete the Pod`,
+			pod(task, func(p *corev1.Pod) { delete(p.Labels, v1.LabelTask) }),
+			`Pod "train" has lost its label falldio.com/gputask=train: restore the label or delete the Pod`,
 		},
 		"a Pod of a former task of this name": {pod(former), `waiting for the Pod "train" of a previous task to be deleted`},
 		"a Pod that is on its way out": {
@@ -178,7 +178,7 @@ func TestAnObstacleThatHasGoneByItselfIsForgotten(t *testing.T) {
 	f := newFixture(t)
 	task := f.store(newTask("train", 1))
 	stray := f.podOf(task)
-	delete(stray.Labels, v1.LabelApp) // so that the cache does not show it
+	delete(stray.Labels, v1.LabelTask) // so that the cache does not show it
 	if err := f.kube.Tracker().Add(stray); err != nil {
 		t.Fatal(err)
 	}

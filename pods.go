@@ -68,11 +68,11 @@ func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, task *
 		return err
 	}
 	c.expectations.ExpectCreation(key, pod.Name)
-	_, err = c.clients.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	created, err := c.clients.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err == nil {
 		c.metrics.podsCreated.Inc()
 		klog.FromContext(ctx).V(2).Info("Created Pod", "pod", klog.KObj(pod))
-		return nil
+		return c.rejectChanged(ctx, key, task, pod, created)
 	}
 	c.expectations.ObserveCreation(key, pod.Name)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

@@ -70,6 +70,20 @@ func (f *fixture) answerPods(answer func(*http.Request) (status int, object runt
 	f.clients.kube = client
 }
 
+// podIn returns the Pod that a request is to create, without its spec but for what is compared.
+func podIn(t *testing.T, request *http.Request) *corev1.Pod {
+	t.Helper()
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	pod := &corev1.Pod{}
+	if err := runtime.DecodeInto(scheme.Codecs.UniversalDeserializer(), body, pod); err != nil {
+		t.Error(err)
+	}
+	return &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: corev1.PodSpec{RestartPolicy: pod.Spec.RestartPolicy}}
+}
+
 // bulkyTask is small as a manifest, but each of its Pods has a structure of 250 bytes for each of
 // its volumes.
 func bulkyTask(replicas int32) *v1.GPUTask {
@@ -96,11 +110,11 @@ func TestThePodsOfATaskAreNotInMemoryAtTheSameTime(t *testing.T) { //nolint:para
 	var created atomic.Int32
 	var most atomic.Uint64
 	before := liveHeap()
-	f.answerPods(func(*http.Request) (int, runtime.Object) {
+	f.answerPods(func(request *http.Request) (int, runtime.Object) {
 		if created.Add(1)%256 == 0 {
 			most.Store(max(most.Load(), liveHeap()))
 		}
-		return http.StatusCreated, &corev1.Pod{}
+		return http.StatusCreated, podIn(t, request)
 	})
 	f.mustSync(f.store(bulkyTask(1024)))
 	if created.Load() != 1024 {

@@ -49,7 +49,7 @@ func TestAStandbyCachesTasksWithTheirPodsAndServicesOnly(t *testing.T) {
 	for _, action := range f.kube.Actions() {
 		resource := action.GetResource().Resource
 		list, isList := action.(clienttesting.ListAction)
-		if resource != "pods" && resource != "services" || isList && list.GetListRestrictions().Labels.String() != "app=gpu-task" {
+		if resource != "pods" && resource != "services" || isList && list.GetListRestrictions().Labels.String() != "falldio.com/gputask" {
 			t.Errorf("%s %s", action.GetVerb(), resource)
 		}
 	}

@@ -61,7 +61,7 @@ func (f *fixture) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	factory := informers.NewSharedInformerFactory(f.kube, 0)
 	taskPods := informers.NewSharedInformerFactoryWithOptions(f.kube, 0, informers.WithTweakListOptions(func(list *metav1.ListOptions) {
-		list.LabelSelector = v1.LabelApp + "=" + v1.LabelAppValue
+		list.LabelSelector = v1.SelectorOfTasks
 	}))
 	f.registry = prometheus.NewRegistry()
 	pods, err := gpupods.New(ctx, f.kube, informers.NewSharedInformerFactory(f.kube, 0), taskPods.Core().V1().Pods(), f.clock)
@@ -208,7 +208,7 @@ func disrupted(pod *corev1.Pod) {
 }
 
 func ofTask(pod *corev1.Pod) {
-	pod.Labels[v1.LabelApp] = v1.LabelAppValue
+	pod.Labels[v1.LabelTask] = newTask().Name
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(newTask(), v1.TaskKind())}
 }
 

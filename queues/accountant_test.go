@@ -71,7 +71,7 @@ func (f *fixture) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	factory := informers.NewSharedInformerFactory(f.kube, 0)
 	taskPods := informers.NewSharedInformerFactoryWithOptions(f.kube, 0, informers.WithTweakListOptions(func(list *metav1.ListOptions) {
-		list.LabelSelector = v1.LabelApp + "=" + v1.LabelAppValue
+		list.LabelSelector = v1.SelectorOfTasks
 	}))
 	watcher := queuewatch.New(f.client, f.clock)
 	f.registry = prometheus.NewRegistry()
@@ -112,16 +112,20 @@ func newQueue(name string) *v1.GPUQueue {
 	}
 }
 
-// newPod returns a Pod of the queue vision that has run for half an hour.
-func newPod(name, app string, gpus int64) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-of-" + name), Labels: map[string]string{v1.LabelQueue: "vision", v1.LabelApp: app}},
+// newPod returns a Pod of the queue vision that has run for half an hour. task is empty for a Pod of somebody else.
+func newPod(name, task string, gpus int64) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-of-" + name), Labels: map[string]string{v1.LabelQueue: "vision"}},
 		Spec: corev1.PodSpec{NodeName: "h100-0", Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{v1.ResourceGPU: *resource.NewQuantity(gpus, resource.DecimalSI)},
 		}}}},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(testTime.Add(-30 * time.Minute))}}},
 	}
+	if task != "" {
+		pod.Labels[v1.LabelTask] = task
+	}
+	return pod
 }
 
 var (
@@ -175,10 +179,10 @@ func isUseOf(t *testing.T, gpus float64, usage *v1.GPUQueueTime) bool {
 
 func TestStatusesAreWritten(t *testing.T) {
 	t.Parallel()
-	waiting := newPod("waiting", "web", 2)
+	waiting := newPod("waiting", "", 2)
 	waiting.Spec.NodeName, waiting.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
-	f := newFixture(t, newQueue("vision"), node, namespace, newPod("task", v1.LabelAppValue, 4), newPod("other", "web", 1), waiting,
-		newPod("without", "web", 0))
+	f := newFixture(t, newQueue("vision"), node, namespace, newPod("task", "train", 4), newPod("other", "", 1), waiting,
+		newPod("without", "", 0))
 	f.eventually("the status is complete", func() (bool, any) {
 		status := f.status("vision")
 		return status.Summary != nil && status.Summary.Used == "5", status
@@ -205,7 +209,7 @@ gpu_controller_queue_tasks{queue="vision",state="waiting"} 1
 
 func TestAStatusIsWrittenAtMostOnceAMinute(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newQueue("vision"), newQueue("idle"), node, namespace, newPod("task", v1.LabelAppValue, 4))
+	f := newFixture(t, newQueue("vision"), newQueue("idle"), node, namespace, newPod("task", "train", 4))
 	f.eventually("both have a status", func() (bool, any) {
 		return f.status("vision").Usage != nil && f.status("idle").Usage != nil, f.writes()
 	})
@@ -218,7 +222,7 @@ func TestAStatusIsWrittenAtMostOnceAMinute(t *testing.T) {
 
 func TestAnotherProcessGoesOnFromTheStatus(t *testing.T) {
 	t.Parallel()
-	pod := newPod("task", v1.LabelAppValue, 4)
+	pod := newPod("task", "train", 4)
 	f := newFixture(t, newQueue("vision"), node, namespace, pod)
 	f.eventually("there is a status", func() (bool, any) { return f.status("vision").Usage != nil, nil })
 	f.stop()
@@ -243,7 +247,7 @@ func TestAnotherProcessGoesOnFromTheStatus(t *testing.T) {
 
 func TestNothingIsCachedWithoutQueues(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, node, namespace, newPod("other", "web", 1))
+	f := newFixture(t, node, namespace, newPod("other", "", 1))
 	begin := f.clock.Now()
 	f.eventually("a minute has passed", func() (bool, any) { return f.clock.Since(begin) > time.Minute, nil })
 	if slices.ContainsFunc(f.kube.Actions(), func(a clienttesting.Action) bool { return a.GetResource().Resource == "nodes" }) {

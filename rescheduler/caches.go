@@ -40,7 +40,7 @@ func newPodInformers(client kubernetes.Interface, namespace string, trim cache.T
 		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
 			list.FieldSelector = runningPods
 			if namespace == metav1.NamespaceAll {
-				list.LabelSelector = v1.LabelApp + "!=" + v1.LabelAppValue
+				list.LabelSelector = v1.SelectorOfOthers
 			}
 		}))
 }

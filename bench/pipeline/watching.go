@@ -10,7 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/watch"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -62,11 +61,9 @@ func drain(watcher watch.Interface, version string, handle func(watch.Event, tim
 	return version, nil
 }
 
-func ofTasks() string { return labels.Set{v1.LabelApp: v1.LabelAppValue}.String() }
-
 // podsOf and tasksOf are what a timeline watches.
 func podsOf(c *clients, t *timeline) source {
-	return source{watch: c.pods.Watch, handle: t.handlePod, selector: ofTasks()}
+	return source{watch: c.pods.Watch, handle: t.handlePod, selector: v1.SelectorOfTasks}
 }
 
 func tasksOf(c *clients, t *timeline) source {

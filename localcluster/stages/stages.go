@@ -77,7 +77,7 @@ type values struct {
 
 	StuckIn, StuckInMount, StuckInImage string
 
-	LabelApp, LabelAppValue, LabelAttempt string
+	LabelTask, LabelAttempt string
 }
 
 func newValues(config Config) values {
@@ -95,8 +95,7 @@ func newValues(config Config) values {
 		Stuck:        onNode(AnnotationStuckOn),
 		Refusal:      AnnotationRefusal, DefaultRefusal: DefaultRefusal, Refusals: refusals,
 		StuckIn: AnnotationStuckIn, StuckInMount: StuckInMount, StuckInImage: StuckInImage,
-		LabelApp:      v1.LabelApp,
-		LabelAppValue: v1.LabelAppValue,
-		LabelAttempt:  v1.LabelAttempt,
+		LabelTask:    v1.LabelTask,
+		LabelAttempt: v1.LabelAttempt,
 	}
 }

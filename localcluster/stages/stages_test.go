@@ -300,7 +300,7 @@ func boundPod(labels, annotations map[string]string, policy corev1.RestartPolicy
 }
 
 func task(attempt string) map[string]string {
-	return map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelAttempt: attempt}
+	return map[string]string{v1.LabelTask: "train", v1.LabelAttempt: attempt}
 }
 
 func sim(keysAndValues ...string) map[string]string {

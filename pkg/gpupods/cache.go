@@ -74,7 +74,7 @@ func (c *Cache) Run(ctx context.Context) {
 	nodes := c.nodeInformers.Core().V1().Nodes()
 	// Pods that have ended are among them: their status says when, and how.
 	others := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithTransform(onlyWithGPUs(informer.NewTrimmer().Transform)),
-		informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = v1.LabelApp + "!=" + v1.LabelAppValue })).Core().V1().Pods()
+		informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = v1.SelectorOfOthers })).Core().V1().Pods()
 	if _, err := informer.Handle(ctx, others.Informer(), cache.ResourceEventHandlerFuncs{DeleteFunc: c.deleted}); err != nil {
 		klog.FromContext(ctx).Error(err, "GPU time of Pods that are deleted is counted up to the last pass only")
 	}

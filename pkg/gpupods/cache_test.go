@@ -29,14 +29,19 @@ import (
 
 var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func newPod(name, app string, phase corev1.PodPhase, gpus int64) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{v1.LabelApp: app}},
+// newPod returns a Pod with GPUs. task is empty for a Pod of somebody else.
+func newPod(name, task string, phase corev1.PodPhase, gpus int64) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{}},
 		Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{v1.ResourceGPU: *resource.NewQuantity(gpus, resource.DecimalSI)},
 		}}}},
 		Status: corev1.PodStatus{Phase: phase},
 	}
+	if task != "" {
+		pod.Labels[v1.LabelTask] = task
+	}
+	return pod
 }
 
 // start runs a Cache with a fake client until the end of the test.
@@ -45,7 +50,7 @@ func start(t *testing.T, objects ...runtime.Object) (*Cache, *kubefake.Clientset
 	kube := kubefake.NewClientset(objects...)
 	kube.PrependWatchReactor("pods", watchSelected(kube))
 	taskPods := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTweakListOptions(func(list *metav1.ListOptions) {
-		list.LabelSelector = v1.LabelApp + "=" + v1.LabelAppValue
+		list.LabelSelector = v1.SelectorOfTasks
 	}))
 	ctx, cancel := context.WithCancel(context.Background())
 	cache, err := New(ctx, kube, informers.NewSharedInformerFactory(kube, 0), taskPods.Core().V1().Pods(), clocktesting.NewFakePassiveClock(testTime))
@@ -101,8 +106,8 @@ func shown(t *testing.T, reader *Reader) map[string]string {
 
 func TestPodsWithGPUsAreCachedWhenTheyAreWanted(t *testing.T) {
 	t.Parallel()
-	cache, kube := start(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, newPod("task", v1.LabelAppValue, corev1.PodRunning, 1),
-		newPod("other", "web", corev1.PodRunning, 1), newPod("ended", "web", corev1.PodFailed, 1), newPod("without", "web", corev1.PodRunning, 0))
+	cache, kube := start(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, newPod("task", "train", corev1.PodRunning, 1),
+		newPod("other", "", corev1.PodRunning, 1), newPod("ended", "", corev1.PodFailed, 1), newPod("without", "", corev1.PodRunning, 0))
 	reader := cache.NewReader()
 	if got := shown(t, reader); len(got) != 1 || cache.HasSynced() || cache.Node("node") != nil || cache.ResourceVersion() != 0 {
 		t.Errorf("before they are wanted there are %v", got)
@@ -125,7 +130,7 @@ func TestPodsWithGPUsAreCachedWhenTheyAreWanted(t *testing.T) {
 
 func TestAReaderIsShownOnceWhoIsGone(t *testing.T) {
 	t.Parallel()
-	cache, kube := start(t, newPod("task", v1.LabelAppValue, corev1.PodRunning, 1), newPod("other", "web", corev1.PodRunning, 1), newPod("ended", "web", corev1.PodSucceeded, 1))
+	cache, kube := start(t, newPod("task", "train", corev1.PodRunning, 1), newPod("other", "", corev1.PodRunning, 1), newPod("ended", "", corev1.PodSucceeded, 1))
 	cache.Want()
 	eventually(t, "the caches have synced", cache.HasSynced)
 	first, second, late := cache.NewReader(), cache.NewReader(), cache.NewReader()
@@ -159,7 +164,7 @@ func TestAReaderIsShownOnceWhoIsGone(t *testing.T) {
 func TestWhenAPodThatIsGoneHasEnded(t *testing.T) {
 	t.Parallel()
 	at, before := metav1.NewTime(testTime), metav1.NewTime(testTime.Add(-time.Minute))
-	running, finished := newPod("a", "web", corev1.PodRunning, 1), newPod("b", "web", corev1.PodRunning, 1)
+	running, finished := newPod("a", "", corev1.PodRunning, 1), newPod("b", "", corev1.PodRunning, 1)
 	finished.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: before}}}}
 	for pod, want := range map[*corev1.Pod]metav1.Time{running: at, finished: before} {
 		gone := Gone(pod, at)

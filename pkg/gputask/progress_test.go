@@ -118,7 +118,7 @@ func TestTheSelectorAloneIsNoReasonToWriteTheStatus(t *testing.T) {
 	task := makeTask("train").started(time.Minute)
 	running := pods(task.pod(0, 0).running("a"))
 	first := decide(t, input(task, running))
-	if want := "app=gpu-task,falldio.com/gputask=train"; first.Status.Selector != want {
+	if want := "falldio.com/gputask=train"; first.Status.Selector != want {
 		t.Errorf("selector %q, want %q", first.Status.Selector, want)
 	}
 	task.Status = first.Status

@@ -67,20 +67,20 @@ func NewService(task *v1.GPUTask) *corev1.Service {
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            ServiceName(task),
 			Namespace:       task.Namespace,
-			Labels:          serviceLabels(task),
+			Labels:          map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: task.Name},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(task, v1.TaskKind())},
 		},
 		Spec: corev1.ServiceSpec{
 			ClusterIP:                corev1.ClusterIPNone,
 			PublishNotReadyAddresses: true,
-			Selector:                 serviceLabels(task),
+			Selector:                 selectorOf(task),
 		},
 	}
 }
 
-// serviceLabels are the labels of a task's Service, and of the Pods that it selects.
-func serviceLabels(task *v1.GPUTask) map[string]string {
-	return map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: task.Name}
+// selectorOf returns the labels by which the Pods of a task are selected.
+func selectorOf(task *v1.GPUTask) map[string]string {
+	return map[string]string{v1.LabelTask: task.Name}
 }
 
 // maxRoleName is the maximum length of a role's name, with a '-', in the CRD's schema.

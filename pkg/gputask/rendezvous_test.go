@@ -155,7 +155,7 @@ func TestTheServiceOfAGang(t *testing.T) {
 		},
 		Spec: corev1.ServiceSpec{
 			ClusterIP: "None", PublishNotReadyAddresses: true,
-			Selector: map[string]string{"app": "gpu-task", "falldio.com/gputask": "train"},
+			Selector: map[string]string{"falldio.com/gputask": "train"},
 		},
 	}
 	in := input(task, nil)

@@ -55,7 +55,7 @@ func (d *decision) reportPods() {
 // to all of them at once would be a burden for the API server.
 func (d *decision) reportSelector() {
 	if !equality.Semantic.DeepEqual(&d.Task.Status, d.status) {
-		d.status.Selector = labels.FormatLabels(serviceLabels(d.Task))
+		d.status.Selector = labels.FormatLabels(selectorOf(d.Task))
 	}
 }
 

@@ -118,7 +118,7 @@ func TestAnElasticGangIsScaled(t *testing.T) {
 	checkRefusal(t, s.scale("train", 4), "must not be greater than spec.maxReplicas")
 	scale := &autoscalingv1.Scale{}
 	err := s.cluster.tasks.FalldioV1().RESTClient().Get().Namespace(s.namespace).Resource("gputasks").Name("train").SubResource("scale").Do(t.Context()).Into(scale)
-	if want := "app=gpu-task,falldio.com/gputask=train"; err != nil || scale.Status.Selector != want {
+	if want := "falldio.com/gputask=train"; err != nil || scale.Status.Selector != want {
 		t.Errorf("a HorizontalPodAutoscaler selects Pods with %q, want %q: %v", scale.Status.Selector, want, err)
 	}
 }

@@ -100,10 +100,11 @@ const (
 
 // Labels of the Pods that a GPUTask owns.
 const (
-	// LabelApp and LabelAppValue mark every Pod of every GPUTask.
+	// LabelApp and LabelAppValue mark every Pod of every GPUTask for people. Policies of a cluster may
+	// change that label.
 	LabelApp      = "app"
 	LabelAppValue = "gpu-task"
-	// LabelTask is the name of the GPUTask that a Pod belongs to.
+	// LabelTask is the name of the GPUTask that a Pod belongs to. Pods of tasks are those that have it.
 	LabelTask = GroupName + "/gputask"
 	// LabelIndex is the Pod's index among its task's replicas, from 0.
 	LabelIndex = GroupName + "/index"
@@ -118,6 +119,12 @@ const (
 	// task is suspended: templates, priority, queue and checkpoint. A Pod with another hash than
 	// its task's is replaced.
 	LabelTemplateHash = GroupName + "/template-hash"
+)
+
+// SelectorOfTasks selects the Pods of GPUTasks, and SelectorOfOthers all other Pods.
+const (
+	SelectorOfTasks  = LabelTask
+	SelectorOfOthers = "!" + LabelTask
 )
 
 // LabelQueue is the GPUQueue that a Pod is in. On a Namespace, it is the queue of the Pods there that

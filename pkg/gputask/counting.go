@@ -6,6 +6,7 @@ package gputask
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,9 +75,8 @@ func (d *decision) countFailures() {
 	}
 }
 
-// failedMembers returns the members whose current attempt has failed and the most drastic action
-// that any of them calls for, those that call for it first. Members whose failure is to be ignored
-// become lost ones.
+// failedMembers returns the members whose current attempt has failed and call for the most drastic action, in the order in which they
+// failed, and this action. Members whose failure is to be ignored become lost ones.
 func (d *decision) failedMembers() (failed []*member, action v1.FailureAction) {
 	byAction := map[v1.FailureAction][]*member{}
 	defer func() { d.rememberNodes(byAction) }()
@@ -92,6 +92,9 @@ func (d *decision) failedMembers() (failed []*member, action v1.FailureAction) {
 		default:
 			byAction[one] = append(byAction[one], m)
 		}
+	}
+	for _, members := range byAction {
+		slices.SortStableFunc(members, byEnd)
 	}
 	for _, m := range byAction[v1.ActionFailIndex] {
 		d.failIndex(m)

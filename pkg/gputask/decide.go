@@ -134,6 +134,7 @@ func Decide(in Input) (Plan, error) {
 	d.countSuccesses()
 	if !d.isDeleted() {
 		d.countFailures()
+		d.nameFirstFailure()
 		d.countRefusals()
 		d.countLosses()
 		d.restartIfLost()

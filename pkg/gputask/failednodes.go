@@ -16,14 +16,14 @@ import (
 // maxFailedNodes is how many entries status.failedNodes can have, in the CRD's schema.
 const maxFailedNodes = 8
 
-// rememberNodes records on which nodes members have failed. Of members that restart together, it is
+// rememberNodes records on which nodes members have failed, given in the order of their ends. Of members that restart together, it is
 // the one that failed first: the others may have failed because of it. If there are too many
 // nodes, those are forgotten where it happened longest ago.
 func (d *decision) rememberNodes(byAction map[v1.FailureAction][]*member) {
 	for action, failed := range byAction {
 		failed = slices.DeleteFunc(slices.Clone(failed), func(m *member) bool { return m.state != podFailed || m.pod.Spec.NodeName == "" })
 		if len(failed) > 1 && (action == v1.ActionRestartTask || action == v1.ActionFailTask) {
-			failed = []*member{slices.MinFunc(failed, func(a, b *member) int { return endOf(a.pod).Compare(endOf(b.pod)) })}
+			failed = failed[:1]
 		}
 		for _, m := range failed {
 			d.rememberNode(m.pod.Spec.NodeName, *d.lastEnd([]*member{m}))
@@ -67,6 +67,14 @@ func (d *decision) rememberNode(name string, at metav1.Time) {
 	}
 	known.Failures++
 	known.LastTime = at
+}
+
+// acquitNode takes back that a member has failed on a node.
+func (d *decision) acquitNode(name string) {
+	if known := d.failedNode(name); known != nil {
+		known.Failures--
+	}
+	d.status.FailedNodes = slices.DeleteFunc(d.status.FailedNodes, func(node v1.FailedNode) bool { return node.Failures == 0 })
 }
 
 // failedNode returns what is remembered of a node, nil if nothing is.

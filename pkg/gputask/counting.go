@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // countSuccesses records the members that have succeeded, so that they are not run again if
@@ -141,10 +142,12 @@ func (d *decision) restartPods(failed []*member) {
 	}
 }
 
+// lastEnd returns when the last of some members ended, now at the latest. Their restart follows after a pause from then on, which a clock
+// that is behind must not shorten.
 func (d *decision) lastEnd(failed []*member) *metav1.Time {
 	var last time.Time
 	for _, m := range failed {
-		if end := endOf(m.pod); end.After(last) {
+		if end, known := podfacts.EndedBy(m.pod); known && end.After(last) {
 			last = end
 		}
 	}

@@ -314,6 +314,7 @@ func TestWaits(t *testing.T) {
 	refused := with(pod, func(pod *corev1.Pod) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "needs 9 GPUs"}}
 	})
+	stuck := with(newPod("t", newTask("t")), func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending })
 	history := func(task *v1.GPUTask, pod *corev1.Pod) *builder {
 		b := new(builder).task(task)
 		if pod != nil {
@@ -335,6 +336,8 @@ func TestWaits(t *testing.T) {
 		"neither task nor scheduler say why":      {waiting(v1.PhasePending, "waiting to start"), pod, "the scheduler says nothing about Pod t"},
 		"the task does not say what its Pod says": {waiting(v1.PhasePending, "waiting to start"), refused, "not what the scheduler says"},
 		"its Pods start":                          {waiting(v1.PhasePending, "waiting to start"), newPod("t", newTask("t")), ""},
+		"its Pod is stuck on its node":            {waiting(v1.PhasePending, "waiting to start"), stuck, "not what Pod t waits for on node n"},
+		"the task says what its Pod is stuck in":  {waiting(v1.PhasePending, "waiting to start: Pod t on node n (ContainerCreating)"), stuck, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -486,6 +486,26 @@ func TestWhatCanStartIsStarted(t *testing.T) {
 	tests.check(t, InvariantWoken)
 }
 
+func TestWhatDoesNotStartGivesBack(t *testing.T) {
+	t.Parallel()
+	patient := newTask("t")
+	task := taskWith(patient, func(task *v1.GPUTask) { task.Spec.StartTimeoutSeconds = new(int32(5)) })
+	running := newPod("t", task)
+	stuck := with(running, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending })
+	long := 5*time.Second + Default().GiveBack
+	start := func(task *v1.GPUTask) *builder { return new(builder).task(task).pod(stuck) }
+	tests := cases{
+		"it stays":                      {start(task).wait(long).pod(stuck), "has had node n for 26s without starting; startTimeoutSeconds of its task is 5"},
+		"its task allows it":            {start(patient).wait(long).pod(stuck), ""},
+		"it has just got its node":      {start(task).pod(stuck), ""},
+		"it starts":                     {start(task).pod(running).wait(long).pod(running), ""},
+		"it is deleted":                 {start(task).pod(with(stuck, deleting)).podGone(stuck).wait(long).task(task), ""},
+		"it has no node":                {new(builder).task(task).pod(with(running, unbound)).wait(long).pod(with(running, unbound)), ""},
+		"faults are injected meanwhile": {start(task).add(history.Entry{Fault: &history.Fault{Number: 1, Kind: FaultPause}}).wait(long).pod(stuck), ""},
+	}
+	tests.check(t, InvariantStarts)
+}
+
 func TestTasksThatDisappear(t *testing.T) {
 	t.Parallel()
 	task := newTask("t")

@@ -165,7 +165,7 @@ func (d *drawer) later(task *v1.GPUTask, at time.Duration) []Step {
 		return Step{At: at, Verb: verb, Namespace: task.Namespace, Name: task.Name}
 	}
 	switch {
-	case task.Spec.Template.Annotations[annotationStuckOn] != "":
+	case task.Spec.Template.Annotations[annotationStuckOn] != "" && task.Spec.StartTimeoutSeconds == nil:
 		// Its user looks at it some time later, and has had enough.
 		end := step(at+20*time.Second+after(), VerbDelete)
 		end.Task = task
@@ -330,9 +330,12 @@ func (d *drawer) nodes(task *v1.GPUTask) {
 		if d.chance(3) {
 			task.Spec.BackoffLimit = new(int32) // a refusal that counts ends it
 		}
-	case 4:
+	case 4, 5:
 		annotations[annotationStuckOn] = d.someNodes()
 		annotations[annotationStuckIn] = []string{"mount", "image"}[d.random.IntN(2)]
+		if !d.chance(3) {
+			task.Spec.StartTimeoutSeconds = new(int32(5 + d.random.IntN(10))) //nolint:gosec // small
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Bind: 15 * time.Second, PartialTimeout: 10 * time.Second, Settle: 10 * time.Second, Explain: 30 * time.Second, ExplainFlood: 3 * time.Minute,
-		Follow: 30 * time.Second, Wake: 10 * time.Second, GiveBack: 20 * time.Second,
+		Follow: 10 * time.Second, Wake: 10 * time.Second, GiveBack: 20 * time.Second,
 		Converge: 8 * time.Minute, Kill: 30 * time.Second, Account: 90 * time.Second, TaintsUnhealthy: true,
 	}
 }

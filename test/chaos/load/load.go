@@ -172,7 +172,9 @@ func (d *drawer) later(task *v1.GPUTask, at time.Duration) []Step {
 		return []Step{end}
 	case d.chance(10):
 		return []Step{step(at+after(), VerbDelete)}
-	case len(task.Spec.Roles) == 0 && d.chance(6):
+	case len(task.Spec.Roles) == 0 && gpusOf(task) <= float64(d.GPUs) && d.chance(4):
+		// It runs for long enough for somebody to notice that nothing has changed.
+		task.Spec.Template.Annotations[annotationDuration] = "40s"
 		return d.changes(task, at+after())
 	case d.chance(10):
 		suspend := at + after()

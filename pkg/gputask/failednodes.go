@@ -90,16 +90,27 @@ func (d *decision) failedNode(name string) *v1.FailedNode {
 const avoidWeight = 100
 
 // avoidFailedNodes lets a Pod prefer nodes on which none of the task has failed, and that have
-// refused none.
+// refused none. If there are no others, it prefers those where that happened least: in a small cluster, all nodes
+// may be remembered, of which some refuse every Pod.
 func avoidFailedNodes(spec *corev1.PodSpec, task *v1.GPUTask) {
-	names := failedNodeNames(&task.Status)
-	if len(names) == 0 {
+	nodes := task.Status.FailedNodes
+	if len(nodes) == 0 {
+		return
+	}
+	least := slices.MinFunc(nodes, func(a, b v1.FailedNode) int { return int(a.Failures - b.Failures) }).Failures
+	preferOthers(spec, nodes)
+	preferOthers(spec, slices.DeleteFunc(slices.Clone(nodes), func(node v1.FailedNode) bool { return node.Failures == least }))
+}
+
+// preferOthers lets a Pod prefer other nodes than these.
+func preferOthers(spec *corev1.PodSpec, nodes []v1.FailedNode) {
+	if len(nodes) == 0 {
 		return
 	}
 	others := corev1.NodeSelectorTerm{}
-	for _, name := range names {
+	for i := range nodes {
 		others.MatchFields = append(others.MatchFields, corev1.NodeSelectorRequirement{
-			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{name},
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{nodes[i].Name},
 		})
 	}
 	if spec.Affinity == nil {

@@ -41,7 +41,7 @@ func (c *Controller) queueRuntime(pods []*corev1.Pod) *v1.QueueRuntime {
 func (c *Controller) queueObstacle(pods []*corev1.Pod) *gputask.Obstacle {
 	wanting := slices.IndexFunc(pods, snapshot.WantsGPUs)
 	tree := c.queueTree()
-	if tree == nil || wanting < 0 {
+	if wanting < 0 || tree == nil && !c.queuesKnown() {
 		return nil
 	}
 	pod := pods[wanting]

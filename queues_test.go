@@ -31,7 +31,7 @@ func newQueue(name string, change ...func(*v1.GPUQueue)) *v1.GPUQueue {
 // setQueues has the controller see queues, and a namespace with labels.
 func (f *fixture) setQueues(namespace map[string]string, queues ...*v1.GPUQueue) {
 	f.t.Helper()
-	f.queueTree = func() *queueing.Tree { return nil }
+	f.queueTree, f.queuesKnown = func() *queueing.Tree { return nil }, func() bool { return true }
 	if len(queues) > 0 {
 		f.queueTree = func() *queueing.Tree { return gpuqueue.NewTree(queues) }
 	}
@@ -63,8 +63,16 @@ func TestATaskThatMayNotUseItsQueueWaitsAndSaysWhy(t *testing.T) {
 		reason    string // empty: its Pods are created
 		message   string
 	}{
-		"there are no queues: the name means nothing": {
-			nil, nil, func(task *v1.GPUTask) { task.Spec.Queue = "gone" }, "", ""},
+		"there are no queues, as the last one was deleted": {
+			nil, nil, func(task *v1.GPUTask) { task.Spec.Queue = "gone" },
+			"QueueNotFound", `there is no GPUQueue "gone": create it, or name another one`},
+		"there are no queues, and the template names one": {
+			nil, nil, func(task *v1.GPUTask) {
+				task.Spec.Template = &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelQueue: "gone"}}}
+			},
+			"QueueNotFound", `there is no GPUQueue "gone"`},
+		"there are no queues: the default of the namespace means nothing": {
+			nil, map[string]string{v1.LabelQueue: "gone"}, func(*v1.GPUTask) {}, "", ""},
 		"the queue does not exist": {
 			[]*v1.GPUQueue{onlyVision}, nil, func(task *v1.GPUTask) { task.Spec.Queue = "gone" },
 			"QueueNotFound", `there is no GPUQueue "gone": create it, or name another one`},
@@ -204,7 +212,9 @@ func TestTheQueueBoundsTheRunOfATaskThatDeclaresNothing(t *testing.T) {
 			f := newFixture(t)
 			f.setQueues(nil, test.queues...)
 			task := newTask("train", 1)
-			task.Spec.Queue = "vision"
+			if len(test.queues) > 0 {
+				task.Spec.Queue = "vision"
+			}
 			f.store(task)
 			f.mustSync(task)
 			f.run()

@@ -121,14 +121,14 @@ func (r *Rescheduler) gatherAll() (*clusterview.Objects, error) {
 	return objects, nil
 }
 
-// limits returns who may start as far as GPUQueues are concerned, given the Pods that run; nil without any.
+// limits returns who may start as far as GPUQueues are concerned, given the Pods that run.
 func (r *Rescheduler) limits(running []*corev1.Pod) *gpuqueue.Limits {
 	if r.deps.Queues == nil {
 		return nil
 	}
 	tree := r.deps.Queues()
 	if tree == nil {
-		return nil
+		return gpuqueue.WithoutQueues()
 	}
 	node := func(name string) *corev1.Node {
 		found, err := r.nodes.Get(name)

@@ -99,12 +99,11 @@ func (v *View) inLine(task *clusterview.Task) (own *LineEntry, ahead []*LineEntr
 // admit returns waiting Pods with their gang as their queue confines it: without optional members, or GPUs of some models, if the limits
 // are too low for them. If the queue does not let it start, o says why.
 func (v *View) admit(o *Outlook, w *clusterview.Waiting) *clusterview.Waiting {
-	if v.ledger == nil {
-		return w
-	}
 	assigned := v.queues.Assign(w.Pods[0])
 	if assigned.Problem != nil {
 		o.Verdict, o.Problem = QueueRefuses, assigned.Problem.Message
+	}
+	if assigned.Problem != nil || v.ledger == nil {
 		return w
 	}
 	confined, gang := *w, *w.Gang

@@ -57,7 +57,8 @@ func (q *Queues) known() bool { return q != nil && q.Tree != nil }
 func (q *Queues) Assign(pod *corev1.Pod) queueing.Assignment {
 	switch applicant, known := q.applicant(pod); {
 	case q == nil:
-		return queueing.Assignment{}
+		applicant = gpuqueue.Applicant(pod, nil)
+		return (*queueing.Tree)(nil).Assign(&applicant)
 	case !known:
 		return queueing.Assignment{Queue: pod.Labels[v1.LabelQueue]}
 	default:
@@ -76,10 +77,15 @@ func (q *Queues) applicant(pod *corev1.Pod) (applicant queueing.Applicant, known
 // holder returns the queue that a running Pod counts for. If the queues or the Pod's namespace are not known, it is the queue that the Pod
 // names.
 func (q *Queues) holder(pod *corev1.Pod) string {
-	if applicant, known := q.applicant(pod); known {
+	applicant, known := q.applicant(pod)
+	switch {
+	case known:
 		return q.Tree.Holder(&applicant)
+	case q == nil:
+		return queueing.NoQueue
+	default:
+		return q.Assign(pod).Queue
 	}
-	return q.Assign(pod).Queue
 }
 
 // Object returns a queue by its name; nil if there is none.

@@ -106,7 +106,8 @@ func TestWhichQueueAPodIsIn(t *testing.T) {
 	}{
 		{"the only one that accepts the namespace", "", "vision", all, false},
 		{"one that does not accept it", "batch", "batch", all, true},
-		{"none in a cluster without queues", "vision", "", NewQueues(nil, nil), false},
+		{"one that is missing, in a cluster without queues", "vision", "vision", NewQueues(nil, nil), true},
+		{"none, in a cluster without queues", "", "", NewQueues(nil, nil), false},
 		{"the one that it names, if they are not known", "batch", "batch", UnknownQueues(), false},
 		{"the one that it names, if its namespace is not known", "batch", "batch", NewQueues(all.Objects, nil), false},
 	}
@@ -118,7 +119,10 @@ func TestWhichQueueAPodIsIn(t *testing.T) {
 				t.Errorf("queue %q, problem %v", got.Queue, got.Problem)
 			}
 			want := test.want
-			if test.refused {
+			switch {
+			case test.queues == nil:
+				want = ""
+			case test.refused:
 				want = "vision" // that of its namespace
 			}
 			if got := test.queues.holder(waitingPod("a", test.label, 1)); got != want {

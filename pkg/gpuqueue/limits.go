@@ -25,6 +25,11 @@ func NewLimits(cluster *Cluster, pods []*corev1.Pod) *Limits {
 	return &Limits{cluster: cluster, held: view.Held}
 }
 
+// WithoutQueues returns the Limits of a cluster without GPUQueues: Pods that name one wait for it.
+func WithoutQueues() *Limits {
+	return &Limits{cluster: &Cluster{Namespace: func(string) *corev1.Namespace { return nil }}}
+}
+
 // Refusal returns why a gang with this Pod may not start now; empty if it may.
 func (l *Limits) Refusal(pod *corev1.Pod, gang placement.Gang) string {
 	if l == nil {
@@ -34,6 +39,9 @@ func (l *Limits) Refusal(pod *corev1.Pod, gang placement.Gang) string {
 	assigned := l.cluster.Tree.Assign(&applicant)
 	if assigned.Problem != nil {
 		return assigned.Problem.Message
+	}
+	if l.held == nil {
+		return ""
 	}
 	if _, exceeded := Confine(l.held, assigned.Queue, &gang); exceeded != nil {
 		return exceeded.String()

@@ -27,6 +27,13 @@ type Applying struct {
 // Order returns the indexes of gangs in the order in which the queues serve them: inside a queue as gpu-scheduler has published
 // it, otherwise by its default policy. Those that are not served come last.
 func (l *Limits) Order(list []Applying) []int {
+	if l.held == nil { // there are no queues
+		order := make([]int, len(list))
+		for i := range order {
+			order[i] = i
+		}
+		return order
+	}
 	var jobs []queueing.Job
 	var asked []queueing.Amounts
 	var index, others []int

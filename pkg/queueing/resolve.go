@@ -46,9 +46,14 @@ type Assignment struct {
 
 // Assign returns the queue of a Pod: the one that it names, else the one that its namespace names,
 // else the only one that accepts the namespace, else none. A Pod that may not use its queue is to
-// wait. It is not put into another one instead.
+// wait. It is not put into another one instead. A nil Tree is that of a cluster without queues: a
+// queue that a Pod names is missing there, and the default of a namespace means nothing.
 func (t *Tree) Assign(pod *Applicant) Assignment {
 	switch {
+	case t == nil && pod.Queue == "":
+		return Assignment{}
+	case t == nil:
+		return Assignment{pod.Queue, missing(pod.Queue, "")}
 	case pod.Queue != "":
 		return Assignment{pod.Queue, t.refusal(pod, pod.Queue, "")}
 	case pod.NamespaceQueue != "":
@@ -148,7 +153,7 @@ func (n *node) accepts(namespaceLabels map[string]string) bool {
 func (t *Tree) refusal(pod *Applicant, queue, origin string) *Problem {
 	n := t.nodes[queue]
 	if n == nil {
-		return &Problem{QueueNotFound, fmt.Sprintf("there is no GPUQueue %q%s: create it, or name another one", queue, origin)}
+		return missing(queue, origin)
 	}
 	if !n.accepts(pod.NamespaceLabels) {
 		return &Problem{NamespaceNotAccepted, n.namespaceRefusal(pod.Namespace, origin)}
@@ -161,6 +166,10 @@ func (t *Tree) refusal(pod *Applicant, queue, origin string) *Problem {
 			queue, origin, most, pod.MaxRuntime)}
 	}
 	return nil
+}
+
+func missing(queue, origin string) *Problem {
+	return &Problem{QueueNotFound, fmt.Sprintf("there is no GPUQueue %q%s: create it, or name another one", queue, origin)}
 }
 
 func (n *node) namespaceRefusal(namespace, origin string) string {

@@ -27,7 +27,7 @@ import (
 )
 
 // queueBook is what the planner knows of GPUQueues, and what their Pods hold. Without
-// GPUQueues it limits nobody, and the order is by priority and age.
+// GPUQueues it limits nobody but Pods that name one, and the order is by priority and age.
 type queueBook struct {
 	// watcher is nil in tests.
 	watcher *queuewatch.Watcher
@@ -211,9 +211,6 @@ func (p *Planner) admit(attempt *gangs.Attempt, gang *roles) admission {
 		return admission{waits: "gpu-scheduler has just started and is reading the GPUQueues"}
 	}
 	state := p.queueState()
-	if state == nil {
-		return admission{}
-	}
 	var queue string
 	for i, m := range attempt.Waiting {
 		assigned := state.QueueOf(m.Pod())
@@ -225,6 +222,9 @@ func (p *Planner) admit(attempt *gangs.Attempt, gang *roles) admission {
 				queueInWords(queue) + " and another one in " + queueInWords(assigned.Queue)}
 		}
 		queue = assigned.Queue
+	}
+	if state == nil {
+		return admission{}
 	}
 	claimed := p.claimedLedger(state, attempt.Group.Key)
 	admitted := p.fitLimits(claimed, queue, gang)

@@ -66,7 +66,8 @@ func TestAQueueNeverHoldsMoreThanItsLimit(t *testing.T) {
 		"more than the limit will allow": {[]*v1.GPUQueue{queue("vision", 0, ptr.To[int32](4))}, pod("new", 5, inQueue("vision")), "queue vision"},
 		"another queue has room":         {[]*v1.GPUQueue{queue("vision", 0, ptr.To[int32](2)), queue("speech", 0, nil)}, pod("new", 3, inQueue("speech")), ""},
 		"a queue that does not exist":    {[]*v1.GPUQueue{queue("vision", 0, nil)}, pod("new", 1, inQueue("speech")), `there is no GPUQueue "speech"`},
-		"no GPUQueues at all":            {nil, pod("new", 1, inQueue("speech")), ""},
+		"no GPUQueues at all":            {nil, pod("new", 1, inQueue("speech")), `there is no GPUQueue "speech"`},
+		"no GPUQueues, and none named":   {nil, pod("new", 1), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -33,8 +33,12 @@ func (s *State) Tree() *queueing.Tree { return s.tree }
 // Factors returns the fair-share factors of the queues, as far as they are known.
 func (s *State) Factors() map[string]float64 { return s.factors }
 
-// QueueOf returns the queue of a Pod, and why the Pod may not use it.
+// QueueOf returns the queue of a Pod, and why the Pod may not use it. A nil State is that of a cluster without GPUQueues.
 func (s *State) QueueOf(pod *corev1.Pod) queueing.Assignment {
+	if s == nil {
+		applicant := gpuqueue.Applicant(pod, nil)
+		return (*queueing.Tree)(nil).Assign(&applicant)
+	}
 	applicant := gpuqueue.Applicant(pod, s.namespace(pod.Namespace))
 	return s.tree.Assign(&applicant)
 }

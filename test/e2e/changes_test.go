@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,8 +28,8 @@ var changesWhileSuspended = map[string]struct {
 		func(pod *corev1.Pod) bool { return pod.Spec.PriorityClassName == "gpu-high-priority" },
 	},
 	"queue": {
-		`"queue": "elsewhere"`,
-		func(pod *corev1.Pod) bool { return pod.Labels[v1.LabelQueue] == "elsewhere" },
+		`"queue": "` + ownQueue + `"`,
+		func(pod *corev1.Pod) bool { return pod.Labels[v1.LabelQueue] == pod.Namespace },
 	},
 	"checkpoint": {
 		`"checkpoint": {"mode": "Signal", "timeoutSeconds": 7}`,
@@ -40,11 +41,14 @@ var changesWhileSuspended = map[string]struct {
 	},
 }
 
+// ownQueue stands for the queue of the suite's namespace, which has the same name.
+const ownQueue = "OWN"
+
 // suspendChangeResume changes a task by two patches, one right after the other.
 func (s *suite) suspendChangeResume(name, patch string) {
 	s.Helper()
 	s.patch(name, `{"spec": {"suspend": true}}`)
-	s.patch(name, fmt.Sprintf(`{"spec": {"suspend": false, %s}}`, patch))
+	s.patch(name, fmt.Sprintf(`{"spec": {"suspend": false, %s}}`, strings.ReplaceAll(patch, ownQueue, s.namespace)))
 }
 
 // waitForChange waits until the Pods of a task follow a change, and the task runs.
@@ -63,9 +67,10 @@ func (s *suite) waitForChange(name string, shows func(*corev1.Pod) bool) {
 	}
 }
 
-// createChangeable creates a running task for each of changesWhileSuspended.
+// createChangeable creates a running task for each of changesWhileSuspended, and a queue.
 func (s *suite) createChangeable() {
 	s.Helper()
+	s.createQueue(s.namespace, &v1.GPUQueueSpec{NamespaceSelector: s.onlyHere()})
 	for name := range changesWhileSuspended {
 		task := newTask(name, 2, "forever")
 		if name == "roles" {

@@ -327,7 +327,6 @@ func TestATaskDoesNotUseAnotherTeamsQueue(t *testing.T) {
 func TestATaskWaitsForItsQueue(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
-	s.createQueue("other-"+s.namespace, &v1.GPUQueueSpec{}) // without any queue, names mean nothing
 	s.startController()
 	name := "late-" + s.namespace
 	task := newTask("early", 1, "1s")

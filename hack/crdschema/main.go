@@ -180,7 +180,7 @@ func admitCreationTimes(schema *apiextensionsv1.JSONSchemaProps) {
 	for name, property := range schema.Properties {
 		admitCreationTimes(&property)
 		if name == "metadata" {
-			property.Properties["creationTimestamp"] = apiextensionsv1.JSONSchemaProps{Type: "string", Format: "date-time", Nullable: true}
+			property.Properties["creationTimestamp"] = apiextensionsv1.JSONSchemaProps{Type: "string", Format: "date-time"} // null is dropped
 		}
 		schema.Properties[name] = property
 	}

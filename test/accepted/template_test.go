@@ -110,3 +110,19 @@ func TestATaskWhosePoliciesCanNeverBeMetIsRefusedButCanBeSuspended(t *testing.T)
 		}
 	}
 }
+
+// Programs write "creationTimestamp: null" into templates, and others, which know that field, leave it out: the task is the same.
+func TestANullInATemplateIsNotStored(t *testing.T) {
+	t.Parallel()
+	task := taskOf(t, `{"template": {"metadata": {"creationTimestamp": null}, "spec": {"containers": [{"name": "main", "args": null}]}}}`)
+	if err := validator(t, "gputasks").Create(task); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "null") {
+		t.Errorf("the task is stored as %s", text)
+	}
+}

@@ -13,6 +13,8 @@ import (
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // otherNodes reports whether there are nodes for a Pod that are none of the given ones, however full
@@ -31,14 +33,11 @@ func (c *Controller) otherNodes(ctx context.Context, pod *corev1.Pod, than []str
 
 // isForPod reports whether a Pod may go to a node, and finds room there if nothing else runs on it.
 func isForPod(ctx context.Context, node *corev1.Node, pod *corev1.Pod) bool {
-	if node.Spec.Unschedulable {
-		return false
-	}
 	if matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !matches {
 		return false
 	}
 	keepsAway := func(taint *corev1.Taint) bool { return taint.Effect != corev1.TaintEffectPreferNoSchedule }
-	if _, found := schedulingv1.FindMatchingUntoleratedTaint(klog.FromContext(ctx), node.Spec.Taints, pod.Spec.Tolerations, keepsAway, false); found {
+	if _, found := schedulingv1.FindMatchingUntoleratedTaint(klog.FromContext(ctx), snapshot.Taints(node), pod.Spec.Tolerations, keepsAway, false); found {
 		return false
 	}
 	for name, requested := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {

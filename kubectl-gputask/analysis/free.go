@@ -51,7 +51,7 @@ func (v *View) free(gang *snapshot.Members[*corev1.Pod]) *Free {
 			continue
 		}
 		f.Nodes++
-		if v.closed(node) != "" {
+		if v.closedTo(node, request) {
 			f.Closed++
 			continue
 		}
@@ -70,7 +70,7 @@ func (v *View) freeSlices(f *Free, request *placement.Request, resource string) 
 			continue
 		}
 		f.Nodes++
-		if v.closed(node) != "" {
+		if v.closedTo(node, request) {
 			f.Closed++
 			continue
 		}
@@ -80,6 +80,12 @@ func (v *View) freeSlices(f *Free, request *placement.Request, resource string) 
 			f.LargestBlock, f.BlockOn = free, node.Name
 		}
 	}
+}
+
+// closedTo reports whether a node takes no Pods of a request for now, whatever it has.
+func (v *View) closedTo(node *corev1.Node, request *placement.Request) bool {
+	reason, err := v.Cluster.Fit(node.Name, request)
+	return err != nil || reason == placement.NodeClosed || v.paused(node) != ""
 }
 
 // isEligible reports whether a Pod may run on a node, given enough room.

@@ -210,10 +210,18 @@ func (u *NodeUse) meter() {
 	}
 }
 
-// closed returns why a node takes no Pods with GPUs; empty if it takes some.
+// closed returns why a node takes no Pods with GPUs but those that tolerate it; empty if it takes others.
 func (v *View) closed(node *corev1.Node) string {
-	if why := snapshot.Closed(node); why != "" || !v.Cards[node.Name].Paused() {
+	if why := snapshot.Closed(node); why != "" {
 		return why
+	}
+	return v.paused(node)
+}
+
+// paused returns why a node offers no GPUs for now; empty if it does.
+func (v *View) paused(node *corev1.Node) string {
+	if !v.Cards[node.Name].Paused() {
+		return ""
 	}
 	if cards := v.Cards[node.Name]; len(cards.Divided()) > 0 && cards.Anonymous() {
 		return "not offering MIG slices"

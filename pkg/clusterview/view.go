@@ -110,7 +110,7 @@ func (v *View) buildCluster() {
 	nodes := make([]*corev1.Node, 0, len(v.Nodes))
 	for _, node := range v.Nodes {
 		v.nodes[node.Name] = node
-		nodes = append(nodes, snapshot.CordonUnlessReady(node))
+		nodes = append(nodes, snapshot.TaintUnlessReady(node))
 	}
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	members := v.sorted()

@@ -178,7 +178,7 @@ func newView(cluster Cluster, requests []*request) *view {
 	nodes := make([]*corev1.Node, 0, len(cluster.Nodes))
 	for _, node := range cluster.Nodes {
 		v.nodes[node.Name] = node
-		nodes = append(nodes, snapshot.CordonUnlessReady(node))
+		nodes = append(nodes, snapshot.TaintUnlessReady(node))
 	}
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	policy := packing.New(packing.Default())

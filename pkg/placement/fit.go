@@ -124,15 +124,15 @@ func (s *State) fit(r *Request, more *slack) Reason {
 // fit returns why even an empty node of the kind with some slack couldn't take a request,
 // or Fits.
 func (k *kind) fit(r *Request, more *slack) Reason {
-	switch {
+	switch admitted := k.admits(r); {
 	case r.err != nil:
 		return InvalidRequest
-	case k.closed:
+	case admitted == NodeClosed:
 		return NodeClosed
 	case r.Pool != "" && r.Pool != k.pool:
 		return OtherPool
-	case k.admits(r) != Fits:
-		return k.admits(r)
+	case admitted != Fits:
+		return admitted
 	case !r.accepts(k.model):
 		return OtherModel
 	}

@@ -22,6 +22,9 @@ func (c *Cluster) spots(request *Request, within *Domain, most int) []spot {
 	// Nodes of a class differ in which units will leave them, and when.
 	within.canTake(request, 2, func(n *node) {
 		state := n.state
+		if state.Closed() {
+			return // whoever is there will have to leave
+		}
 		cpu := state.cpu - request.CPU
 		if request.Share == 0 {
 			list = append(list, spot{node: n, position: -1, rest: [3]int64{int64(state.whole - request.GPUs), int64(state.percent), cpu}})

@@ -42,7 +42,8 @@ type Node struct {
 	// for a level of which the node is in no domain, although it is in one of a narrower level.
 	Domains []string
 	GPUs    []GPU
-	// Closed nodes take no further Pods.
+	// Closed nodes take no further Pods but those whose Selector knows that they may go there; what is free there does not count as
+	// free capacity.
 	Closed bool
 }
 

@@ -8,17 +8,23 @@ package placement
 type Selector interface {
 	// Key identifies the selector: two with equal keys admit the same nodes.
 	Key() string
-	// Admits returns whether nodes with some traits are suitable: Fits, OtherLabels, Tainted,
+	// Admits returns whether nodes with some traits are suitable: Fits, NodeClosed, OtherLabels, Tainted,
 	// or NotOffered if the GPUs there are not offered under the name that is asked for. In
 	// that case explanations name what the method GPUResource() string returns, if there is one. The result must always be the same; it is cached.
 	Admits(traits string) Reason
 }
+
+// closedJudge is a Selector that knows from the traits of a closed node whether it is closed to the Pod as well: some may tolerate what
+// closes it. To all other Pods it is closed.
+type closedJudge interface{ JudgesClosed() }
 
 // selector is a Selector interned by a Cluster.
 type selector struct {
 	Selector
 	// id numbers the selectors of a cluster from 1, each number once.
 	id int
+	// judgesClosed is true for a closedJudge.
+	judgesClosed bool
 	// used is true if a sweep has found a request with it.
 	used bool
 }
@@ -35,6 +41,9 @@ const maxAdmissions = 512
 
 // admits returns the result of a request's selector for nodes of the kind.
 func (k *kind) admits(r *Request) Reason {
+	if k.closed && (r.selector == nil || !r.selector.judgesClosed) {
+		return NodeClosed
+	}
 	if r.selector == nil {
 		return Fits
 	}
@@ -50,7 +59,7 @@ func (k *kind) admits(r *Request) Reason {
 // evaluate returns a selector's result; an invalid one counts as OtherLabels.
 func (s *selector) evaluate(traits string) Reason {
 	switch reason := s.Admits(traits); reason {
-	case Fits, Tainted, NotOffered:
+	case Fits, NodeClosed, Tainted, NotOffered:
 		return reason
 	default:
 		return OtherLabels
@@ -62,7 +71,10 @@ func (c *Cluster) selector(s Selector) *selector {
 	if s == nil {
 		return nil
 	}
-	return c.selectors.intern(s.Key(), func(id int) *selector { return &selector{Selector: s, id: id} })
+	return c.selectors.intern(s.Key(), func(id int) *selector {
+		_, judgesClosed := s.(closedJudge)
+		return &selector{Selector: s, id: id, judgesClosed: judgesClosed}
+	})
 }
 
 // sameTraits admits only nodes with equal traits: they are safe for a Pod whose node

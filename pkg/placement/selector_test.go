@@ -116,7 +116,7 @@ func TestAStateAcceptsOnlyRequestsWhoseSelectorAdmitsIt(t *testing.T) {
 
 func TestAnInvalidResultIsARejection(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []placement.Reason{placement.NodeClosed, placement.InsufficientGPUs, 200} {
+	for _, answer := range []placement.Reason{placement.NoPodSlot, placement.InsufficientGPUs, 200} {
 		c := clusterOf(t, aNode("n", 1))
 		if got, _ := c.Fit("n", c.Request(on(odd{answer}, whole(1)))); got != placement.OtherLabels {
 			t.Errorf("answer %d: the node %s", answer, got)

@@ -97,7 +97,7 @@ func (s *State) Devices(r *Request) (free int, asked bool) {
 // Model returns the model of the node's GPUs.
 func (s *State) Model() string { return s.kind.model }
 
-// Closed reports whether the node takes no further Pods.
+// Closed reports whether the node is closed: see Node.Closed.
 func (s *State) Closed() bool { return s.kind.closed }
 
 // Cards returns the number of GPUs of the node.

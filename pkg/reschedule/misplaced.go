@@ -153,7 +153,7 @@ func misplaced(pod *corev1.Pod, node *corev1.Node) string {
 	switch {
 	case wanted != "" && model != "" && model != wanted:
 		return fmt.Sprintf("node %s has the GPU model %q now, not %q", node.Name, model, wanted)
-	case node.Spec.Unschedulable:
+	case node.Spec.Unschedulable && !snapshot.ToleratesCordon(pod):
 		return fmt.Sprintf("node %s is cordoned", node.Name)
 	default:
 		return ""

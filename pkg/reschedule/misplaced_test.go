@@ -99,6 +99,9 @@ func TestCandidates(t *testing.T) {
 		"a Pod that Karpenter must not disrupt stays on a cordon": {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "cordoned"), func(t *clusterview.Task) {
 			metav1.SetMetaDataAnnotation(&t.Pods[0].ObjectMeta, annotationDoNotDisrupt, "true")
 		})}, nil},
+		"a task that tolerates the cordon stays": {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "cordoned"), func(t *clusterview.Task) {
+			t.Pods[0].Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists}}
+		})}, nil},
 		"a running gang is not disturbed for a cordon":       {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "cordoned", "good")}, nil},
 		"a gang that doesn't run moves off a cordon":         {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "cordoned", "")}, []string{"a: a-0"}},
 		"a node whose label is away is not of another model": {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "unlabelled")}, nil},

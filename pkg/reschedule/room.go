@@ -29,7 +29,7 @@ func HasRoom(pods []*corev1.Pod, nodes []*corev1.Node, running []*corev1.Pod) bo
 	}
 	open := make([]*corev1.Node, len(nodes))
 	for i, node := range nodes {
-		open[i] = snapshot.CordonUnlessReady(node)
+		open[i] = snapshot.TaintUnlessReady(node)
 	}
 	cluster := view.Cluster(packing.New(packing.Default()), open, running)
 	gang := snapshot.NewMembers(pods, func(pod *corev1.Pod) placement.Shape { return shapes[pod] }, nil, len(pods))

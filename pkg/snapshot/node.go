@@ -58,7 +58,7 @@ func (v *NodeView) Node(node *corev1.Node) (placement.Node, Cards, error) {
 		Pool:     node.Labels[v1.LabelNodePool],
 		Domains:  v.Levels.path(node.Labels),
 		Traits:   v.traits(node),
-		Closed:   node.Spec.Unschedulable,
+		Closed:   slices.ContainsFunc(Taints(node), closes),
 		Others:   v.others(node),
 	}
 	if described.Model == "" {

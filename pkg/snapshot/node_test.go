@@ -135,7 +135,8 @@ func TestWhatElseANodeIs(t *testing.T) {
 	}
 	want := placement.Node{
 		Name: "n", CPU: 3500, Memory: 0, Slots: 110, Model: "A100", Pool: "blue", Domains: []string{"-", "-", "l1"}, Closed: true,
-		GPUs: []placement.GPU{{Group: -1, NUMA: -1}, {Group: -1, NUMA: -1}},
+		Traits: cordonedTraits,
+		GPUs:   []placement.GPU{{Group: -1, NUMA: -1}, {Group: -1, NUMA: -1}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)
@@ -211,7 +212,8 @@ func TestTraitsAreWhatSelectorsCanTellApart(t *testing.T) {
 		"its name":                   {[]string{"metadata.name"}, node(), `{"name":"n"}`},
 		"a taint, but not its time":  {nil, node(tainted("gpu", corev1.TaintEffectNoSchedule)), `{"taints":[{"key":"gpu","effect":"NoSchedule"}]}`},
 		"a taint that only advises":  {nil, node(tainted("gpu", corev1.TaintEffectPreferNoSchedule)), `{"soft":[{"key":"gpu","effect":"PreferNoSchedule"}]}`},
-		"the taint of a closed node": {nil, node(tainted(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)), ""},
+		"the taint of a cordon":      {nil, node(tainted(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)), cordonedTraits},
+		"a cordon without its taint": {nil, node(func(n *corev1.Node) { n.Spec.Unschedulable = true }), cordonedTraits},
 		"taints in any order": {
 			nil, node(tainted("b", corev1.TaintEffectNoSchedule), tainted("a", corev1.TaintEffectNoExecute)),
 			`{"taints":[{"key":"a","effect":"NoExecute"},{"key":"b","effect":"NoSchedule"}]}`,
@@ -231,6 +233,8 @@ func TestTraitsAreWhatSelectorsCanTellApart(t *testing.T) {
 		})
 	}
 }
+
+const cordonedTraits = `{"taints":[{"key":"node.kubernetes.io/unschedulable","effect":"NoSchedule"}]}`
 
 func TestCardsArePausedWhileTheKubeletOffersNone(t *testing.T) {
 	t.Parallel()

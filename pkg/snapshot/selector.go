@@ -133,6 +133,9 @@ func (s *Selector) Admits(text string) placement.Reason {
 	if err != nil {
 		return placement.OtherLabels // not ours
 	}
+	if _, closed := schedulingv1.FindMatchingUntoleratedTaint(klog.Background(), t.Taints, s.tolerations, isClosing, false); closed {
+		return placement.NodeClosed
+	}
 	node := t.node()
 	if matches, err := s.affinity.Match(node); err != nil || !matches {
 		return placement.OtherLabels
@@ -145,6 +148,9 @@ func (s *Selector) Admits(text string) placement.Reason {
 	}
 	return placement.Fits
 }
+
+// JudgesClosed marks the Selector as one that knows from the traits to whom nodes are closed.
+func (s *Selector) JudgesClosed() {}
 
 func compareTolerations(a, b *corev1.Toleration) int {
 	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))

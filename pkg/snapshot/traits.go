@@ -51,7 +51,7 @@ func (v *NodeView) traits(node *corev1.Node) string {
 			t.Labels[key] = label.told(value)
 		}
 	}
-	t.setTaints(node.Spec.Taints)
+	t.setTaints(Taints(node))
 	t.Offers = v.offers(node)
 	if t.Name == "" && t.Labels == nil && t.Taints == nil && t.Soft == nil && t.Offers == nil {
 		return ""
@@ -67,11 +67,9 @@ func (v *NodeView) traits(node *corev1.Node) string {
 func (t *traits) setTaints(taints []corev1.Taint) {
 	for _, taint := range taints {
 		plain := corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect}
-		switch {
-		case isCordon(taint):
-		case taint.Effect == corev1.TaintEffectPreferNoSchedule:
+		if taint.Effect == corev1.TaintEffectPreferNoSchedule {
 			t.Soft = append(t.Soft, plain)
-		default:
+		} else {
 			t.Taints = append(t.Taints, plain)
 		}
 	}
@@ -81,10 +79,6 @@ func (t *traits) setTaints(taints []corev1.Taint) {
 		})
 	}
 }
-
-// isCordon reports whether the taint comes with spec.unschedulable, which the engine models
-// as a closed node.
-func isCordon(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeUnschedulable }
 
 // node returns a Node that has only the traits.
 func (t *traits) node() *corev1.Node {

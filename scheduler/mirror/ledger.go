@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // Hold keeps a place for a Pod until the snapshot shows it there, or until Release.
@@ -85,7 +86,7 @@ func (m *Mirror) Assignment(pod *corev1.Pod) (string, error) {
 	return n.cards.Assignment(pod, e.use.GPUs)
 }
 
-// Intact reports whether a Pod's place is still good: the node is there and takes Pods,
+// Intact reports whether a Pod's place is still good: the node is there and takes the Pod,
 // and its cards are not broken.
 func (m *Mirror) Intact(uid types.UID) bool {
 	m.state.RLock()
@@ -95,7 +96,7 @@ func (m *Mirror) Intact(uid types.UID) bool {
 		return false
 	}
 	n := m.nodes[e.node]
-	if n == nil || !n.ours || n.described.Closed {
+	if n == nil || !n.ours || n.described.Closed && snapshot.ClosedTo(n.counted, e.pod) {
 		return false
 	}
 	for _, card := range e.use.GPUs {

@@ -6,11 +6,14 @@ package filters
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 // Hints are the events for which plugins would have a Pod that they refused queued again,
@@ -27,7 +30,25 @@ func HintsOf(ctx context.Context, extensions []fwk.EnqueueExtensions) (Hints, er
 		}
 		hints[extension.Name()] = events
 	}
+	if events, used := hints[names.InterPodAffinity]; used {
+		hints[names.InterPodAffinity] = append(slices.Clone(events), namespaceLabels)
+	}
 	return hints, nil
+}
+
+// Namespace is a kind of object that InterPodAffinity looks at, since terms select namespaces by labels. It registers no events of it.
+const Namespace fwk.EventResource = "Namespace"
+
+var namespaceLabels = fwk.ClusterEventWithHint{ //nolint:gochecknoglobals // a constant
+	Event: fwk.ClusterEvent{Resource: Namespace, ActionType: fwk.Add | fwk.Update},
+	QueueingHintFn: func(_ klog.Logger, _ *corev1.Pod, before, after any) (fwk.QueueingHint, error) {
+		was, isUpdate := before.(*corev1.Namespace)
+		is, isNamespace := after.(*corev1.Namespace)
+		if isUpdate && isNamespace && maps.Equal(was.Labels, is.Labels) {
+			return fwk.QueueSkip, nil
+		}
+		return fwk.Queue, nil
+	},
 }
 
 // Add adds the hints of another profile. A plugin that both have has the same ones.

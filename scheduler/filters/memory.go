@@ -5,6 +5,7 @@ package filters
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -35,8 +36,11 @@ type Memory struct {
 	numbers map[string]int32
 	// looksAt are the kinds of objects, other than Pods and Nodes, that each plugin looks at.
 	looksAt map[string]sets.Set[fwk.EventResource]
-	// changes counts the changes of objects of each kind.
-	changes map[fwk.EventResource]uint64
+	// changes counts the changes of objects of each kind. changed is when the last one was, and unsettled are the kinds of which a plugin
+	// may not have seen it.
+	changes   map[fwk.EventResource]uint64
+	changed   map[fwk.EventResource]time.Time
+	unsettled map[fwk.EventResource]bool
 	// reasons has each refusal once.
 	reasons interning.Pool[Refusal, *Refusal]
 	// uses counts calls, and refusals those that are remembered; see maxClasses.
@@ -48,7 +52,8 @@ type Memory struct {
 
 // NewMemory returns an empty Memory.
 func NewMemory() *Memory {
-	return &Memory{classes: map[string]*remembered{}, numbers: map[string]int32{}, changes: map[fwk.EventResource]uint64{}, reasons: interning.NewPool[Refusal, *Refusal](maxReasons), edition: 1}
+	return &Memory{classes: map[string]*remembered{}, numbers: map[string]int32{}, changes: map[fwk.EventResource]uint64{},
+		changed: map[fwk.EventResource]time.Time{}, unsettled: map[fwk.EventResource]bool{}, reasons: interning.NewPool[Refusal, *Refusal](maxReasons), edition: 1}
 }
 
 // Follow sets which kinds of objects each plugin looks at: their changes are reported with
@@ -67,10 +72,50 @@ func (m *Memory) forget() {
 }
 
 // Changed records that an object of a kind was added, updated or deleted.
-func (m *Memory) Changed(kind fwk.EventResource) {
+func (m *Memory) Changed(kind fwk.EventResource, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.changes[kind]++
+	m.changed[kind], m.unsettled[kind] = now, true
+}
+
+// PodChanged records that a Pod has come to a node, or has changed there.
+func (m *Memory) PodChanged(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.changed[fwk.Pod] = now // the snapshots show it: what plugins say of Pods is remembered for one of them only
+}
+
+// Settle is called when all plugins have seen what changed up to a time: what they said before that is forgotten.
+func (m *Memory) Settle(upTo time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for kind := range m.unsettled {
+		if !m.changed[kind].After(upTo) {
+			m.changes[kind]++
+			delete(m.unsettled, kind)
+		}
+	}
+}
+
+// LastChange returns when something last changed that any of some plugins looks at, besides Nodes and Pods that leave: zero if nothing did.
+func (m *Memory) LastChange(plugins []string) (last time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	consider := func(kind fwk.EventResource) {
+		if at := m.changed[kind]; at.After(last) {
+			last = at
+		}
+	}
+	for _, plugin := range plugins {
+		for kind := range m.looksAt[plugin] {
+			consider(kind)
+		}
+		if !nodeLocal[plugin] {
+			consider(fwk.Pod)
+		}
+	}
+	return last
 }
 
 // Changes returns how often any of these objects has changed.

@@ -6,6 +6,7 @@ package filters
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,11 +47,11 @@ func TestARefusalIsForgottenWhenSomethingChangesThatItMayDependOn(t *testing.T) 
 		{"another node has changed, which the plugin looks at", names.InterPodAffinity, nil, generation, version + 1, false},
 		{
 			"an object has changed that the plugin looks at", names.VolumeBinding,
-			func(m *Memory) { m.Changed(fwk.PersistentVolumeClaim) }, generation, version, false,
+			func(m *Memory) { m.Changed(fwk.PersistentVolumeClaim, time.Time{}) }, generation, version, false,
 		},
 		{
 			"an object has changed that the plugin doesn't look at", names.InterPodAffinity,
-			func(m *Memory) { m.Changed(fwk.PersistentVolumeClaim) }, generation, version, true,
+			func(m *Memory) { m.Changed(fwk.PersistentVolumeClaim, time.Time{}) }, generation, version, true,
 		},
 		{"the plugins have changed", names.VolumeBinding, func(m *Memory) { m.Follow(volumeHints()) }, generation, version, false},
 	} {
@@ -260,5 +261,35 @@ func TestHintsTellWhichEventsMayHelp(t *testing.T) {
 				t.Errorf("it may help: %t, want %t", helps, c.helps)
 			}
 		})
+	}
+}
+
+// Plugins have caches of their own, which may show a change later than its event comes.
+func TestWhatIsRefusedShortlyAfterAChangeIsForgottenOnceAllHaveSeenIt(t *testing.T) {
+	t.Parallel()
+	m := NewMemory()
+	m.Follow(Hints{names.VolumeBinding: {{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolume}}}, names.InterPodAffinity: nil, names.NodePorts: nil})
+	begin := time.Now()
+	m.Changed(fwk.PersistentVolume, begin)
+	refusal := &Refusal{Plugin: names.VolumeBinding}
+	m.Refused(Class{}, "n", refusal, 1, 1)
+	m.Settle(begin.Add(-time.Second))
+	if m.Refusal(Class{}, "n", 1, 1) == nil {
+		t.Error("it is forgotten before all have seen the change")
+	}
+	m.Settle(begin)
+	if m.Refusal(Class{}, "n", 1, 1) != nil {
+		t.Error("it is remembered when all have seen the change")
+	}
+	m.Refused(Class{}, "n", refusal, 1, 1)
+	m.Settle(begin.Add(time.Hour))
+	if m.Refusal(Class{}, "n", 1, 1) == nil {
+		t.Error("it is forgotten although nothing has changed since")
+	}
+	m.PodChanged(begin.Add(time.Minute))
+	for plugin, want := range map[string]time.Time{names.VolumeBinding: begin, names.InterPodAffinity: begin.Add(time.Minute), names.NodePorts: {}} {
+		if got := m.LastChange([]string{plugin}); !got.Equal(want) {
+			t.Errorf("what %s looks at last changed at %v, want %v", plugin, got, want)
+		}
 	}
 }

@@ -4,6 +4,7 @@
 package gangs
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -194,26 +195,43 @@ func (r *Registry) Observe(pod *corev1.Pod) Actions {
 		return r.add(pod)
 	}
 	before := m.Pod()
-	wasBound, wasDeleting, wasGated := m.bound(), m.deleting(), len(before.Spec.SchedulingGates) > 0
-	if wasBound && pod.Spec.NodeName == "" {
+	if m.bound() && pod.Spec.NodeName == "" {
 		return Actions{} // stale
 	}
-	if !wasBound && pod.Spec.NodeName == "" && r.needsOtherwise(m, pod) {
+	if !m.bound() && pod.Spec.NodeName == "" && r.needsOtherwise(m, pod) {
 		if !m.binding() {
 			return r.renew(m, pod)
 		}
 		m.outdated = true // its Binding may be on its way, so its seat must not be released
 	}
 	r.store(m, pod)
+	return r.podChanged(m, before)
+}
+
+// podChanged is called when the Pod of a member has changed, which needs the same.
+func (r *Registry) podChanged(m *Member, before *corev1.Pod) Actions {
+	after := m.Pod()
 	switch {
-	case !wasBound && m.bound():
+	case before.Spec.NodeName == "" && m.bound():
 		return r.podBound(m).and(r.settle(m))
-	case !wasDeleting && m.deleting() && !m.bound():
+	case before.DeletionTimestamp == nil && m.deleting() && !m.bound():
 		return r.vacate(m).and(r.activateLeader(m.group)).and(r.settle(m))
-	case wasGated && len(pod.Spec.SchedulingGates) == 0:
+	case len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0:
 		return r.activateLeader(m.group)
+	case !m.bound() && m.seat == nil && !maps.Equal(before.Labels, after.Labels):
+		r.tryAgain(m.group)
 	}
 	return Actions{}
+}
+
+// tryAgain has a group tried again once it has rested, although nothing but itself has changed: filters and queues look at
+// the labels of its Pods, too.
+func (r *Registry) tryAgain(g *Group) {
+	g.reconsidered = true // an attempt that is being made may not see it
+	if !g.failedAt.IsZero() {
+		g.retryBy = g.retryAt
+		r.setRetry(g)
+	}
 }
 
 // store records a member's Pod as it is now.

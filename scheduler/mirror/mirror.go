@@ -54,8 +54,8 @@ type Mirror struct {
 	owned map[types.UID][]string
 	// pass counts the snapshots, version the changes of nodes that they showed.
 	pass, version uint64
-	// nodesVersion counts the changes of what nodes offer.
-	nodesVersion uint64
+	// nodesVersion counts the changes of what nodes offer, and admissions those of all that may decide which Pods they admit.
+	nodesVersion, admissions uint64
 	// freed counts the changes after which there may be more room than before.
 	freed uint64
 	// census is what the nodes of the snapshot have.
@@ -386,6 +386,14 @@ func (m *Mirror) View() snapshot.NodeView {
 	m.state.RLock()
 	defer m.state.RUnlock()
 	return m.view.Clone()
+}
+
+// Admissions returns a number that changes whenever something has changed that may decide which Pods a node admits, whether the
+// engine considers it or only kube-scheduler's filters do: see AdmissionChanged.
+func (m *Mirror) Admissions() uint64 {
+	m.state.RLock()
+	defer m.state.RUnlock()
+	return m.admissions
 }
 
 // NodesVersion returns a number that changes whenever what nodes offer has changed: nodes come and go, or have other GPUs, labels

@@ -127,8 +127,13 @@ func (p *Planner) RefusedByAll(uid types.UID, statuses fwk.NodeToStatusReader, o
 		plugins[statuses.Get(node).Plugin()] = true
 	}
 	p.memory.Distrust(p.classOf(member))
-	p.rejections.set(member.Group().Key, member.Pod(), slices.Sorted(maps.Keys(plugins)))
-	p.backOff(member, shortestPause)
+	refused, now := slices.Sorted(maps.Keys(plugins)), p.clock.Now()
+	p.rejections.set(member.Group().Key, member.Pod(), refused)
+	again := p.notSeen(refused, now)
+	if again.IsZero() {
+		again = now.Add(fallbackRetry)
+	}
+	p.registry.FailUntil(member.Group(), now, now.Add(shortestPause), again)
 }
 
 // Refuse records that the node where a Pod has its seat does not take it, for a reason

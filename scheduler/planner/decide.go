@@ -73,6 +73,7 @@ func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Dec
 
 func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool) Decision {
 	begin := p.clock.Now()
+	p.memory.Settle(begin.Add(-cacheLag))
 	p.searches.begin()
 	if attempt.Err == nil && !p.watchLabels(attempt) {
 		p.refresh(nodes)
@@ -402,6 +403,9 @@ func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Dec
 	p.lastRefusals = lastRefusals{attempt.Group.Key, gang.refused}
 	p.rejections.set(attempt.Group.Key, attempt.Waiting[0].Pod(), gang.refused.plugins())
 	given, renew := p.explain(attempt, gang)
+	if again := p.notSeen(gang.refused.plugins(), begin); !again.IsZero() && (renew.IsZero() || again.Before(renew)) {
+		renew = again
+	}
 	if !attempt.Extra && gang.refused.atAll() == nil && p.queueState() == nil {
 		p.claimIfStarving(attempt, gang, begin)
 	}

@@ -79,7 +79,11 @@ func (p *Planner) followSelections(ctx context.Context) {
 
 // resolveSelections does what is due.
 func (p *Planner) resolveSelections(ctx context.Context) {
-	for _, name := range p.counter.Resolve(ctx) {
+	resolved := p.counter.Resolve(ctx)
+	if len(resolved) > 0 {
+		defer p.claimsSettle()
+	}
+	for _, name := range resolved {
 		pod := p.observeAgain(name)
 		if pod != nil && pod.Spec.NodeName == "" && !snapshot.Ended(pod) && p.registry.Member(pod.UID) == nil {
 			p.activate([]*corev1.Pod{pod}) // it is kube-scheduler's alone
@@ -164,11 +168,20 @@ func (p *Planner) resourceClaimChanged(before, after any) {
 	if p.devices.ClaimChanged(was, is, p.clock.Now()) || is == nil {
 		p.wake()
 	}
+	defer p.claimsSettle()
 	if owner := ownerOf(is); owner != nil {
 		name := types.NamespacedName{Namespace: is.Namespace, Name: owner.Name}
 		if pod := p.podNamed(name); pod != nil && pod.UID == owner.UID && pod.Spec.NodeName == "" {
 			p.observeAgain(name)
 		}
+	}
+}
+
+// claimsSettle wakes gangs that wait until their claims exist, are known, or are released, if there are any: there may be no GPUs
+// among what the claims ask for, so that nothing else says so.
+func (p *Planner) claimsSettle() {
+	if p.awaitClaims.CompareAndSwap(true, false) {
+		p.wake()
 	}
 }
 

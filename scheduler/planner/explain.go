@@ -174,7 +174,7 @@ func (p *Planner) keysOf(attempt *gangs.Attempt, gang *roles) keys {
 	if len(p.runners) == 0 {
 		return keys{request, request}
 	}
-	parts := []string{request, strconv.FormatUint(p.memory.Changes(), 10)}
+	parts := []string{request, strconv.FormatUint(p.memory.Changes(), 10), strconv.FormatUint(p.mirror.Admissions(), 10)}
 	for role := range gang.Roles {
 		parts = append(parts, p.classOf(gang.Member(role, 0)).Key)
 	}

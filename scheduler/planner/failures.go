@@ -54,7 +54,7 @@ type keys struct {
 	// request is for what doesn't depend on filters; see requestKey.
 	request string
 	// filtered is for what does: it has the classes of the Pods as well, and depends on the
-	// objects that filters look at.
+	// nodes and the other objects that filters look at.
 	filtered string
 }
 

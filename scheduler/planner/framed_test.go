@@ -44,7 +44,7 @@ type switchedLister struct{ *cache.Snapshot }
 // need drivers: DynamicResources and NodeVolumeLimits.
 var filterPlugins = []string{
 	names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts, names.NodeResourcesFit,
-	names.VolumeRestrictions, names.VolumeBinding, names.VolumeZone, names.PodTopologySpread, names.InterPodAffinity,
+	names.VolumeRestrictions, names.VolumeBinding, names.VolumeZone, names.PodTopologySpread, names.InterPodAffinity, names.NodeDeclaredFeatures,
 }
 
 func newFramed(t *testing.T, nodes []*corev1.Node, running []*corev1.Pod, objects ...runtime.Object) *framed {

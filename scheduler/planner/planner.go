@@ -91,8 +91,11 @@ type Planner struct {
 	releasing atomic.Bool
 	// synced report whether all that existed at the start is known.
 	synced []cache.InformerSynced
-	// awaitArrivals is true if a preemptor waits for Pods to be bound.
-	awaitArrivals atomic.Bool
+	// awaitArrivals is true if a preemptor waits for Pods to be bound, awaitBudgets if one may be waiting for PodDisruptionBudgets, and
+	// awaitClaims if a gang waits for resource claims.
+	awaitArrivals, awaitBudgets, awaitClaims atomic.Bool
+	// budgetsRaised counts how often that was ended by a budget that allows more.
+	budgetsRaised atomic.Uint64
 	// leader reports whether this process may act, fencer stops the Bindings of others,
 	// binder binds Pods.
 	leader Leader

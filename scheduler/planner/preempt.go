@@ -119,7 +119,7 @@ func (p *Planner) nobodyFor(attempt *gangs.Attempt, limited, reclaims bool) (why
 // because of a limit.
 func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles, prospect *preemption.Prospect, limited bool) string {
 	begin := p.clock.Now()
-	asked := p.keysOf(attempt, gang).toPreempt(attempt.Priority, p.prospectKey(prospect))
+	asked := p.keysOf(attempt, gang).toPreempt(attempt.Priority, p.prospectKey(prospect), p.mirror.NodesVersion(), p.budgetsRaised.Load())
 	for _, key := range [...]string{asked.request, asked.filtered} {
 		if known, good := p.explanations.get(key, begin); good {
 			return known.text
@@ -139,6 +139,7 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gang
 		p.awaitArrivals.Store(true)
 		return "Pods of a lower priority are being bound"
 	case found.plan == nil:
+		p.awaitBudgets.Store(true)
 		text := noVictims
 		if found.late {
 			text = noVictimsInTime
@@ -153,9 +154,10 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gang
 	return said
 }
 
-// toPreempt returns the keys of a preemption for a gang of a priority, with that of what queues may have to give back.
-func (k keys) toPreempt(priority int32, prospect string) keys {
-	prefix := fmt.Sprintf("preempt\x00%d\x00%s\x00", priority, prospect)
+// toPreempt returns the keys of a preemption for a gang of a priority, with that of what queues may have to give back. On other nodes,
+// or with other PodDisruptionBudgets, others may leave.
+func (k keys) toPreempt(priority int32, prospect string, nodes, budgets uint64) keys {
+	prefix := fmt.Sprintf("preempt\x00%d\x00%s\x00%d\x00%d\x00", priority, prospect, nodes, budgets)
 	return keys{prefix + k.request, prefix + k.filtered}
 }
 

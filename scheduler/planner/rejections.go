@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -75,6 +76,17 @@ func (p *Planner) mayHelp(kind fwk.EventResource, before, after any) bool {
 	return false
 }
 
+// notSeen returns when a gang is to be tried again because something has changed that plugins which refused it look at, and that they may
+// not have seen: during the attempt, or so short a time before it that their own caches did not show it. It is zero if nothing has. The
+// rejections must have been set before: what changes later wakes the gang.
+func (p *Planner) notSeen(plugins []string, began time.Time) (again time.Time) {
+	settled := p.memory.LastChange(plugins).Add(cacheLag)
+	if len(plugins) == 0 || settled.Before(began) {
+		return time.Time{}
+	}
+	return settled
+}
+
 // otherPodChanged is called when a Pod has got its node (before is nil), or was updated
 // there: Pods that want to be near it may be waiting.
 func (p *Planner) otherPodChanged(before, after *corev1.Pod) {
@@ -82,6 +94,7 @@ func (p *Planner) otherPodChanged(before, after *corev1.Pod) {
 	if before != nil {
 		old = before
 	}
+	p.memory.PodChanged(p.clock.Now())
 	if p.mayHelp(fwk.Pod, old, after) {
 		p.wake()
 	}
@@ -90,7 +103,7 @@ func (p *Planner) otherPodChanged(before, after *corev1.Pod) {
 // objectChanged is called when an object that a filter looks at was added, updated or
 // deleted.
 func (p *Planner) objectChanged(kind fwk.EventResource, before, after any) {
-	p.memory.Changed(kind)
+	p.memory.Changed(kind, p.clock.Now())
 	if p.mayHelp(kind, before, after) {
 		p.ahead.hope()
 		p.wake()
@@ -146,6 +159,8 @@ func (p *Planner) follow(kind fwk.EventResource, watched cache.SharedIndexInform
 func (p *Planner) informerOf(kind fwk.EventResource) cache.SharedIndexInformer {
 	factory := p.handle.SharedInformerFactory()
 	switch kind {
+	case filters.Namespace:
+		return factory.Core().V1().Namespaces().Informer()
 	case fwk.PersistentVolume:
 		return factory.Core().V1().PersistentVolumes().Informer()
 	case fwk.PersistentVolumeClaim:

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -149,5 +150,24 @@ func TestAPodThatReplacesOneOfItsNameWhileItsClaimsAreLookedAtIsFollowed(t *test
 	f.resolveSelections(t.Context())
 	if f.registry.Member(next.UID) == nil {
 		t.Error("the Pod of its name is no member of a gang: it is not found out what its claim asks for")
+	}
+}
+
+// Claims may ask for no GPUs at all: then nothing about the gang changes when they come.
+func TestAGangIsTriedAgainWhenTheClaimsOfItsPodsExist(t *testing.T) {
+	t.Parallel()
+	f := newClaimsFixture(t)
+	member, claim := f.member(0)
+	member.Spec.Containers[0].Resources.Requests = pod("with", 1).Spec.Containers[0].Resources.Requests
+	f.comes(member)
+	if decision := f.decide(member); decision.Waits != claimsMissing {
+		t.Fatalf("without its claim: %+v", decision)
+	}
+	f.clock.Step(shortestPause)
+	claim.OwnerReferences = nil // one that a user has made
+	f.claims[claim.Name] = claim
+	f.resourceClaimChanged(nil, claim)
+	if got := f.due(cacheLag); !slices.Equal(got, []string{member.Name}) {
+		t.Errorf("due are %v, want the Pod", got)
 	}
 }

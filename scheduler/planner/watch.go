@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/cache"
 
@@ -18,6 +19,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/scheduler/mirror"
 	"falldio.github.io/gpu-controller/scheduler/trimming"
 )
 
@@ -41,12 +43,14 @@ func (p *Planner) watch() error {
 		UpdateFunc: p.nodeUpdated,
 		DeleteFunc: p.nodeDeleted,
 	}, cache.HandlerOptions{Logger: &p.logger})
-	if err := errors.Join(errPods, errNodes); err != nil {
-		return fmt.Errorf("watching Pods and Nodes: %w", err)
+	_, errBudgets := p.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: p.budgetUpdated,
+		DeleteFunc: func(any) { p.budgetsAllowMore() },
+	}, cache.HandlerOptions{Logger: &p.logger})
+	if err := errors.Join(errPods, errNodes, errBudgets); err != nil {
+		return fmt.Errorf("watching Pods, Nodes and PodDisruptionBudgets: %w", err)
 	}
 	p.synced = append(p.synced, pods.HasSynced)
-	// PodDisruptionBudgets are needed for preemption.
-	p.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Informer()
 	return nil
 }
 
@@ -147,14 +151,14 @@ func (p *Planner) nodeUpdated(old, object any) {
 	if !ok {
 		return
 	}
-	if !p.mirror.Owns(node) {
+	if p.mirror.Owns(node) {
+		p.reportUnusable(node)
+		p.live.setNode(node.Name, node)
+		p.reserving.set(node.Name, node.Annotations[reservation.Annotation] != "")
+	} else {
 		p.live.setNode(node.Name, nil)
-		return
 	}
-	p.reportUnusable(node)
-	p.live.setNode(node.Name, node)
-	p.reserving.set(node.Name, node.Annotations[reservation.Annotation] != "")
-	if before, ok := old.(*corev1.Node); !ok || admissionChanged(before, node) {
+	if before, ok := old.(*corev1.Node); !ok || mirror.AdmissionChanged(before, node) {
 		p.ahead.hope()
 		p.wakeAll()
 	}
@@ -167,8 +171,24 @@ func (p *Planner) nodeDeleted(object any) {
 	}
 	p.live.setNode(node.Name, nil)
 	p.unusable.set(node.Name, "")
-	if p.reserving.set(node.Name, false) {
-		p.wake() // no Pod needs to wait for a place there any more
+	p.reserving.set(node.Name, false)
+	p.ahead.hope()
+	p.wake() // no Pod needs to wait for a place there any more, and others need no longer be spread over it
+}
+
+func (p *Planner) budgetUpdated(old, object any) {
+	before, known := old.(*policyv1.PodDisruptionBudget)
+	after, ok := object.(*policyv1.PodDisruptionBudget)
+	if known && ok && (after.Status.DisruptionsAllowed > before.Status.DisruptionsAllowed || !equality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector)) {
+		p.budgetsAllowMore()
+	}
+}
+
+// budgetsAllowMore wakes gangs for which no Pods could be preempted, if there are any.
+func (p *Planner) budgetsAllowMore() {
+	if p.awaitBudgets.CompareAndSwap(true, false) {
+		p.budgetsRaised.Add(1)
+		p.wake()
 	}
 }
 
@@ -178,11 +198,10 @@ type reserving struct {
 	nodes map[string]bool
 }
 
-// set records whether a node has any, and returns whether it had.
-func (r *reserving) set(node string, has bool) (had bool) {
+// set records whether a node has any.
+func (r *reserving) set(node string, has bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	had = r.nodes[node]
 	switch {
 	case !has:
 		delete(r.nodes, node)
@@ -191,22 +210,10 @@ func (r *reserving) set(node string, has bool) (had bool) {
 	default:
 		r.nodes[node] = true
 	}
-	return had
 }
 
 func (r *reserving) any() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.nodes) > 0
-}
-
-// admissionChanged reports whether something has changed that decides which Pods may go
-// to a node.
-func admissionChanged(before, after *corev1.Node) bool {
-	return !maps.Equal(before.Labels, after.Labels) ||
-		before.Annotations[inventory.Annotation] != after.Annotations[inventory.Annotation] ||
-		before.Annotations[reservation.Annotation] != after.Annotations[reservation.Annotation] ||
-		before.Spec.Unschedulable != after.Spec.Unschedulable ||
-		!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
-		!equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable)
 }

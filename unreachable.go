@@ -28,12 +28,12 @@ const reasonForceDeleted = "PodForceDeleted"
 const parallelReads = 16
 
 // unreachableNodes returns since when those nodes of a task's Pods have been unreachable on which a
-// Pod does not stop. They are read from the API server: Pods rarely take longer than they may, and
+// Pod does not stop, or is not ready. They are read from the API server: Pods rarely take longer than they may, and
 // nodes are rarely unreachable.
 func (c *Controller) unreachableNodes(ctx context.Context, pods []*corev1.Pod) map[string]time.Time {
 	var names []string
 	for _, pod := range pods {
-		if gputask.IsOverdue(pod, c.clock.Now()) {
+		if gputask.MayBeUnreachable(pod, c.clock.Now()) {
 			names = append(names, pod.Spec.NodeName)
 		}
 	}
@@ -60,7 +60,7 @@ func (c *Controller) unreachableNodes(ctx context.Context, pods []*corev1.Pod) m
 		})
 	}
 	if err := group.Wait(); err != nil {
-		klog.FromContext(ctx).Error(err, "Whether the nodes of Pods that do not stop are unreachable is not known")
+		klog.FromContext(ctx).Error(err, "Whether the nodes of Pods that do not stop, or are not ready, are unreachable is not known")
 	}
 	return since
 }

@@ -6,11 +6,13 @@ package gputask
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // countSuccesses records the members that have succeeded, so that they are not run again if
@@ -74,9 +76,8 @@ func (d *decision) countFailures() {
 	}
 }
 
-// failedMembers returns the members whose current attempt has failed and the most drastic action
-// that any of them calls for, those that call for it first. Members whose failure is to be ignored
-// become lost ones.
+// failedMembers returns the members whose current attempt has failed and call for the most drastic action, in the order in which they
+// failed, and this action. Members whose failure is to be ignored become lost ones.
 func (d *decision) failedMembers() (failed []*member, action v1.FailureAction) {
 	byAction := map[v1.FailureAction][]*member{}
 	defer func() { d.rememberNodes(byAction) }()
@@ -92,6 +93,9 @@ func (d *decision) failedMembers() (failed []*member, action v1.FailureAction) {
 		default:
 			byAction[one] = append(byAction[one], m)
 		}
+	}
+	for _, members := range byAction {
+		slices.SortStableFunc(members, byEnd)
 	}
 	for _, m := range byAction[v1.ActionFailIndex] {
 		d.failIndex(m)
@@ -138,10 +142,12 @@ func (d *decision) restartPods(failed []*member) {
 	}
 }
 
+// lastEnd returns when the last of some members ended, now at the latest. Their restart follows after a pause from then on, which a clock
+// that is behind must not shorten.
 func (d *decision) lastEnd(failed []*member) *metav1.Time {
 	var last time.Time
 	for _, m := range failed {
-		if end := endOf(m.pod); end.After(last) {
+		if end, known := podfacts.EndedBy(m.pod); known && end.After(last) {
 			last = end
 		}
 	}

@@ -134,6 +134,7 @@ func Decide(in Input) (Plan, error) {
 	d.countSuccesses()
 	if !d.isDeleted() {
 		d.countFailures()
+		d.nameFirstFailure()
 		d.countRefusals()
 		d.countLosses()
 		d.restartIfLost()
@@ -165,6 +166,8 @@ type decision struct {
 	status            *v1.GPUTaskStatus // of the plan
 	// unreachable says which Pods are kept although they should have stopped, as their nodes do not answer; "" if none is.
 	unreachable string
+	// silent says which Pods are supposed to run on nodes that do not answer; "" if none is.
+	silent string
 }
 
 func newDecision(in Input) (*decision, error) {

@@ -16,14 +16,14 @@ import (
 // maxFailedNodes is how many entries status.failedNodes can have, in the CRD's schema.
 const maxFailedNodes = 8
 
-// rememberNodes records on which nodes members have failed. Of members that restart together, it is
+// rememberNodes records on which nodes members have failed, given in the order of their ends. Of members that restart together, it is
 // the one that failed first: the others may have failed because of it. If there are too many
 // nodes, those are forgotten where it happened longest ago.
 func (d *decision) rememberNodes(byAction map[v1.FailureAction][]*member) {
 	for action, failed := range byAction {
 		failed = slices.DeleteFunc(slices.Clone(failed), func(m *member) bool { return m.state != podFailed || m.pod.Spec.NodeName == "" })
 		if len(failed) > 1 && (action == v1.ActionRestartTask || action == v1.ActionFailTask) {
-			failed = []*member{slices.MinFunc(failed, func(a, b *member) int { return endOf(a.pod).Compare(endOf(b.pod)) })}
+			failed = failed[:1]
 		}
 		for _, m := range failed {
 			d.rememberNode(m.pod.Spec.NodeName, *d.lastEnd([]*member{m}))
@@ -69,6 +69,14 @@ func (d *decision) rememberNode(name string, at metav1.Time) {
 	known.LastTime = at
 }
 
+// acquitNode takes back that a member has failed on a node.
+func (d *decision) acquitNode(name string) {
+	if known := d.failedNode(name); known != nil {
+		known.Failures--
+	}
+	d.status.FailedNodes = slices.DeleteFunc(d.status.FailedNodes, func(node v1.FailedNode) bool { return node.Failures == 0 })
+}
+
 // failedNode returns what is remembered of a node, nil if nothing is.
 func (d *decision) failedNode(name string) *v1.FailedNode {
 	at := slices.IndexFunc(d.status.FailedNodes, func(node v1.FailedNode) bool { return node.Name == name })
@@ -82,16 +90,27 @@ func (d *decision) failedNode(name string) *v1.FailedNode {
 const avoidWeight = 100
 
 // avoidFailedNodes lets a Pod prefer nodes on which none of the task has failed, and that have
-// refused none.
+// refused none. If there are no others, it prefers those where that happened least: in a small cluster, all nodes
+// may be remembered, of which some refuse every Pod.
 func avoidFailedNodes(spec *corev1.PodSpec, task *v1.GPUTask) {
-	names := failedNodeNames(&task.Status)
-	if len(names) == 0 {
+	nodes := task.Status.FailedNodes
+	if len(nodes) == 0 {
+		return
+	}
+	least := slices.MinFunc(nodes, func(a, b v1.FailedNode) int { return int(a.Failures - b.Failures) }).Failures
+	preferOthers(spec, nodes)
+	preferOthers(spec, slices.DeleteFunc(slices.Clone(nodes), func(node v1.FailedNode) bool { return node.Failures == least }))
+}
+
+// preferOthers lets a Pod prefer other nodes than these.
+func preferOthers(spec *corev1.PodSpec, nodes []v1.FailedNode) {
+	if len(nodes) == 0 {
 		return
 	}
 	others := corev1.NodeSelectorTerm{}
-	for _, name := range names {
+	for i := range nodes {
 		others.MatchFields = append(others.MatchFields, corev1.NodeSelectorRequirement{
-			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{name},
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{nodes[i].Name},
 		})
 	}
 	if spec.Affinity == nil {

@@ -6,6 +6,7 @@ package gputask
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,7 +71,7 @@ func (o outcome) isActive() bool {
 // isLeaving reports whether the Pod is being deleted, and did not end before.
 func (o outcome) isLeaving() bool { return o == podTerminating || o == podStopped }
 
-// endOf returns when a Pod ended, the zero time if nobody knows.
+// endOf returns when a Pod ended, by its node's clock; the zero time if nobody knows.
 func endOf(pod *corev1.Pod) time.Time {
 	end, _ := podfacts.EndedAt(pod)
 	return end
@@ -81,11 +82,21 @@ func failureOf(pod *corev1.Pod) string {
 	return fmt.Sprintf("Pod %s: %s", pod.Name, failureText(pod))
 }
 
-// failureText returns in a few words why a Pod failed.
+// failureText returns in a few words why a Pod failed. A reason of the Pod means that the kubelet has ended it: how its containers ended
+// says no more.
 func failureText(pod *corev1.Pod) string {
+	said, ended := strings.TrimRight(pod.Status.Message, ". "), endText(pod)
+	if pod.Status.Reason == "" {
+		return cmp.Or(ended, said, "failed without a reason")
+	}
+	return strings.TrimSuffix(pod.Status.Reason+": "+cmp.Or(said, ended), ": ")
+}
+
+// endText returns how the container ended for which a Pod has failed, "" if none has.
+func endText(pod *corev1.Pod) string {
 	end, found := podfacts.Failure(pod)
 	if !found {
-		return cmp.Or(pod.Status.Message, pod.Status.Reason, "failed without a reason")
+		return ""
 	}
 	text := fmt.Sprintf("container %s ended with exit code %d", end.Container, end.ExitCode)
 	if end.Reason != "" && end.Reason != "Error" {

@@ -70,14 +70,32 @@ func behind(lag time.Duration, pod podBuilder) podBuilder {
 
 func TestFailureText(t *testing.T) {
 	t.Parallel()
-	pod := makeTask("train").pod(0, 0)
-	if got, want := failureText(pod.ended(corev1.PodFailed, 137, 0).with(func(p *corev1.Pod) {
-		p.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
-	}).Pod), "container gpu-task ended with exit code 137 (OOMKilled)"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	pod := func() podBuilder { return makeTask("train").pod(0, 0) }
+	byNode := func(reason, message string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Status.Reason, p.Status.Message = reason, message }
 	}
-	message := makeTask("train").pod(0, 0).with(func(p *corev1.Pod) { p.Status.Message, p.Status.Reason = "too long", "DeadlineExceeded" })
-	if got, want := failureText(message.Pod), "too long"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	outOfMemory := func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled" }
+	tests := map[string]struct {
+		pod  podBuilder
+		want string
+	}{
+		"the container's exit code": {pod().failed(0), "container gpu-task ended with exit code 1"},
+		"and reason":                {pod().ended(corev1.PodFailed, 137, 0).with(outOfMemory), "container gpu-task ended with exit code 137 (OOMKilled)"},
+		"an eviction for a limit of its own": {
+			pod().ended(corev1.PodFailed, 137, 0).with(byNode("Evicted", "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ")),
+			"Evicted: Pod ephemeral local storage usage exceeds the total limit of containers 1Gi",
+		},
+		"a deadline of its own": {
+			pod().ended(corev1.PodFailed, 137, 0).with(byNode("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")),
+			"DeadlineExceeded: Pod was active on the node longer than the specified deadline",
+		},
+		"that was met by the program":  {pod().failed(0).with(byNode("DeadlineExceeded", "")), "DeadlineExceeded: container gpu-task ended with exit code 1"},
+		"before a container was there": {pod().with(byNode("DeadlineExceeded", "too long")), "DeadlineExceeded: too long"},
+		"nobody knows":                 {pod(), "failed without a reason"},
+	}
+	for name, tc := range tests {
+		if got := failureText(tc.pod.Pod); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
 	}
 }

@@ -111,10 +111,13 @@ func (d *decision) reportProgress() {
 	}
 }
 
-// runningText returns where the task runs, whether nothing limits its shares of GPUs, and how far
+// runningText returns where the task runs, whether nothing limits its shares of GPUs, which of its nodes do not answer, and how far
 // an array is.
 func (d *decision) runningText() string {
 	where := "running on " + nodeText(d.status.Nodes) + d.unlimitedText()
+	if d.silent != "" {
+		where += "; " + d.silent
+	}
 	if !IsArray(d.Task) {
 		return where
 	}

@@ -223,10 +223,28 @@ func TestPodsAvoidNodesOnWhichOthersFailed(t *testing.T) {
 	}
 	task.Status = plan.Status
 	terms := task.pod(0, 1).Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
-	wantTerms := []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: corev1.NodeSelectorTerm{
-		MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"node-1"}}},
-	}}}
-	if diff := cmp.Diff(wantTerms, terms); diff != "" {
+	if diff := cmp.Diff([]corev1.PreferredSchedulingTerm{otherNodesThan("node-1")}, terms); diff != "" {
+		t.Errorf("unexpected preference (-want +got):\n%s", diff)
+	}
+}
+
+// otherNodesThan is the preference of other nodes than these.
+func otherNodesThan(nodes ...string) corev1.PreferredSchedulingTerm {
+	term := corev1.PreferredSchedulingTerm{Weight: 100}
+	for _, node := range nodes {
+		term.Preference.MatchFields = append(term.Preference.MatchFields,
+			corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{node}})
+	}
+	return term
+}
+
+// In a small cluster, Pods of a task have failed on all nodes, and two of them refuse every one.
+func TestOfFailedNodesPodsAvoidThoseWhereMostHaveFailed(t *testing.T) {
+	t.Parallel()
+	task := makeTask("train").started(time.Minute).phase(v1.PhasePending)
+	task.Status.FailedNodes = []v1.FailedNode{{Name: "a", Failures: 2}, {Name: "b", Failures: 1}, {Name: "c", Failures: 20}, {Name: "d", Failures: 1}}
+	terms := task.pod(0, 1).Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	if diff := cmp.Diff([]corev1.PreferredSchedulingTerm{otherNodesThan("a", "b", "c", "d"), otherNodesThan("a", "c")}, terms); diff != "" {
 		t.Errorf("unexpected preference (-want +got):\n%s", diff)
 	}
 }

@@ -6,12 +6,14 @@ package gputask
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 const (
@@ -31,15 +33,22 @@ const (
 )
 
 // leaveUnreachableNodes requests the forced deletion of Pods that should have stopped, and whose
-// node has been unreachable for as long as the task says, or all tasks do. It reports those that have to wait.
+// node has been unreachable for as long as the task says, or all tasks do. It reports those that have to wait, and those that
+// are supposed to run on such nodes.
 func (d *decision) leaveUnreachableNodes() {
 	timeout, check := d.unreachableTimeout(), unreachableReport
 	if timeout != nil {
 		check = unreachableCheck
 	}
-	var kept []*corev1.Pod
+	var kept, silent []*corev1.Pod
 	for _, pod := range d.Pods {
 		state := outcomeOf(pod)
+		if isSilent(pod) {
+			if _, unreachable := d.unreachableSince(pod.Spec.NodeName); unreachable {
+				d.requeueAfter(unreachableReport)
+				silent = append(silent, pod)
+			}
+		}
 		if !state.isLeaving() || pod.Spec.NodeName == "" {
 			continue
 		}
@@ -57,7 +66,15 @@ func (d *decision) leaveUnreachableNodes() {
 			kept = append(kept, pod)
 		}
 	}
-	d.reportUnreachableNodes(kept, timeout)
+	switch {
+	case len(kept) > 0:
+		d.reportKeptPods(kept, timeout)
+	case len(silent) > 0:
+		d.silent = d.mayStillRun(silent)
+		d.setCondition(v1.ConditionNodesReachable, metav1.ConditionFalse, reasonNodeUnreachable, d.silent)
+	default:
+		d.setConditionIfPresent(v1.ConditionNodesReachable, metav1.ConditionTrue, reasonNodesReachable)
+	}
 }
 
 // unreachableTimeout returns how long a node must have been unreachable before Pods on it are deleted
@@ -77,28 +94,30 @@ func (d *decision) unreachableSince(node string) (since time.Time, unreachable b
 	return d.UnreachableSince(node)
 }
 
-// reportUnreachableNodes says which Pods are kept, as their nodes are unreachable, and what ends that.
-func (d *decision) reportUnreachableNodes(kept []*corev1.Pod, timeout *time.Duration) {
-	if len(kept) == 0 {
-		d.setConditionIfPresent(v1.ConditionNodesReachable, metav1.ConditionTrue, reasonNodesReachable)
-		return
+// reportKeptPods says which Pods are kept, as their nodes are unreachable, and what ends that.
+func (d *decision) reportKeptPods(kept []*corev1.Pod, timeout *time.Duration) {
+	limit := "; spec.unreachableNodeTimeoutSeconds can set a limit"
+	if timeout != nil {
+		since, _ := d.unreachableSince(kept[0].Spec.NodeName)
+		limit = ", at most until " + utc(since.Add(*timeout)) + " (unreachableNodeTimeoutSeconds)"
 	}
-	first := kept[0]
+	d.unreachable = fmt.Sprintf("%s: it is kept until the node answers, is deleted or has the taint %s%s",
+		d.mayStillRun(kept), corev1.TaintNodeOutOfService, limit)
+	d.setCondition(v1.ConditionNodesReachable, metav1.ConditionFalse, reasonNodeUnreachable, d.unreachable)
+}
+
+// mayStillRun says since when the node of the first of some Pods has not answered.
+func (d *decision) mayStillRun(pods []*corev1.Pod) string {
+	first := pods[0]
 	since, _ := d.unreachableSince(first.Spec.NodeName)
 	others := ""
-	switch more := len(kept) - 1; {
+	switch more := len(pods) - 1; {
 	case more == 1:
 		others = " (so may 1 other Pod of the task on such a node)"
 	case more > 1:
 		others = fmt.Sprintf(" (so may %d other Pods of the task on such nodes)", more)
 	}
-	limit := "; spec.unreachableNodeTimeoutSeconds can set a limit"
-	if timeout != nil {
-		limit = ", at most until " + utc(since.Add(*timeout)) + " (unreachableNodeTimeoutSeconds)"
-	}
-	d.unreachable = fmt.Sprintf("node %s has not answered since %s, and Pod %s may still run there%s: it is kept until the node answers, is deleted or has the taint %s%s",
-		first.Spec.NodeName, utc(since), first.Name, others, corev1.TaintNodeOutOfService, limit)
-	d.setCondition(v1.ConditionNodesReachable, metav1.ConditionFalse, reasonNodeUnreachable, d.unreachable)
+	return fmt.Sprintf("node %s has not answered since %s, and Pod %s may still run there%s", first.Spec.NodeName, utc(since), first.Name, others)
 }
 
 func utc(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
@@ -112,8 +131,16 @@ func (d *decision) untilStopped(active int) string {
 	return text + ": " + d.unreachable
 }
 
-// IsOverdue reports whether a Pod should have stopped a while ago, and its node has not confirmed that
-// it has.
-func IsOverdue(pod *corev1.Pod, now time.Time) bool {
-	return pod.Spec.NodeName != "" && outcomeOf(pod).isLeaving() && pod.DeletionTimestamp.Add(slowStop).Before(now)
+// MayBeUnreachable reports whether something about a Pod suggests that its node is unreachable: the Pod should have stopped a while
+// ago, and its node has not confirmed that it has, or it is silent.
+func MayBeUnreachable(pod *corev1.Pod, now time.Time) bool {
+	return isSilent(pod) || pod.Spec.NodeName != "" && outcomeOf(pod).isLeaving() && pod.DeletionTimestamp.Add(slowStop).Before(now)
+}
+
+// isSilent reports whether a Pod runs as far as anybody knows, and is not ready although its containers are. Kubernetes says so of all
+// Pods of a node of which it does not hear any more.
+func isSilent(pod *corev1.Pod) bool {
+	ready := podfacts.Condition(pod, corev1.PodReady)
+	return outcomeOf(pod) == podRunning && ready != nil && ready.Status == corev1.ConditionFalse &&
+		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return !s.Ready })
 }

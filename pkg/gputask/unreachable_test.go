@@ -34,6 +34,9 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 	never := func(in *Input) {
 		in.UnreachableSince = func(string) (time.Time, bool) { return time.Time{}, false }
 	}
+	notReady := func(b podBuilder) podBuilder {
+		return b.condition(corev1.PodReady, corev1.ConditionFalse, "", "")
+	}
 	stopping := func() []*corev1.Pod { return pods(single().pod(0, 0).running("a").deletedAgo(time.Hour)) }
 	testDecisions(t, map[string]decideTest{
 		"a Pod that does not stop on an unreachable node is waited for, and the task says why": {
@@ -52,6 +55,24 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 			task: single().replicas(2).minAvailable(1),
 			pods: pods(single().replicas(2).pod(0, 0).running("a").deletedAgo(time.Hour), single().replicas(2).pod(1, 0).running("b")), change: unreachableOnly("a"),
 			want: wanted{phase: v1.PhaseRunning, message: "running on a, b; node a has not answered since", again: unreachableReport},
+		},
+		"a task that runs on an unreachable node says so": {
+			task: single(), pods: pods(notReady(single().pod(0, 0).running("a"))), change: unreachableFor(time.Hour),
+			want: wanted{phase: v1.PhaseRunning, message: "running on a; node a has not answered since 2026-11-21 11:00:00 UTC, and Pod train may still run there", again: unreachableReport},
+		},
+		"so does a gang": {
+			task: single().replicas(2), pods: pods(notReady(single().replicas(2).pod(0, 0).running("a")), notReady(single().replicas(2).pod(1, 0).running("b"))), change: unreachableFor(time.Hour),
+			want: wanted{phase: v1.PhaseRunning, message: "and Pod train-0 may still run there (so may 1 other Pod of the task on such a node)", again: unreachableReport},
+		},
+		"a Pod whose containers are not ready says nothing about its node": {
+			task: single(), pods: pods(notReady(single().pod(0, 0).running("a")).with(func(p *corev1.Pod) {
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "gpu-task"}}
+			})), change: unreachableFor(time.Hour),
+			want: wanted{phase: v1.PhaseRunning, message: "running on a"},
+		},
+		"nor does a Pod that is not ready on a node that answers": {
+			task: single(), pods: pods(notReady(single().pod(0, 0).running("a"))), change: never,
+			want: wanted{phase: v1.PhaseRunning, message: "running on a"},
 		},
 		"a Pod that does not stop on an unreachable node is deleted by force if the task says so": {
 			task: single().with(forcedAfter(300)), pods: stopping(), change: unreachableFor(6 * time.Minute),

@@ -56,9 +56,14 @@ func EndedBeforeDeletion(pod *corev1.Pod) bool {
 	if pod.DeletionGracePeriodSeconds != nil {
 		grace = time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
 	}
-	requested := pod.DeletionTimestamp.Add(-grace)
+	end, known := EndedBy(pod)
+	return known && end.Before(pod.DeletionTimestamp.Add(-grace))
+}
+
+// EndedBy returns by when a Pod had ended, by the API server's clock: if the clock of its node is behind, that is later than EndedAt says.
+func EndedBy(pod *corev1.Pod) (at time.Time, known bool) {
 	end, known := EndedAt(pod)
-	return known && end.Add(clockLag(pod)).Before(requested)
+	return end.Add(clockLag(pod)), known
 }
 
 // maxPickUp is how long a kubelet takes at most to see a Pod that was bound to its node, as far as

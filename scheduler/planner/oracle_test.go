@@ -31,10 +31,21 @@ var oracleCases = flag.Int("oracle.cases", 200, "how many random clusters to com
 // assignment in a thousand, and may never choose one that the filters refuse.
 func TestAGangIsPlacedIfKubeSchedulersFiltersAllowIt(t *testing.T) {
 	t.Parallel()
+	compareWithFilters(t, randomWorld)
+}
+
+// TestAGangIsPlacedOnOddClustersIfKubeSchedulersFiltersAllowIt does so with nodes of many shapes, and gangs of unlike members.
+func TestAGangIsPlacedOnOddClustersIfKubeSchedulersFiltersAllowIt(t *testing.T) {
+	t.Parallel()
+	compareWithFilters(t, oddWorld)
+}
+
+func compareWithFilters(t *testing.T, of func(dice *rand.Rand) *world) {
+	t.Helper()
 	missed, possible := 0, 0
 	for seed := range uint64(*oracleCases) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { // so that each case is cleaned up
-			o := newOracle(t, seed)
+			o := newOracle(t, seed, of)
 			want, got := o.assignable(), o.plan()
 			if want {
 				possible++
@@ -63,16 +74,17 @@ type oracle struct {
 	gang []*corev1.Pod
 	// placed are the gang's Pods on their nodes, in a search.
 	placed []*corev1.Pod
+	// together is the label of nodes whose value has to be the same for the whole gang; empty for none.
+	together string
 }
 
 // assignment is where a Pod goes.
 type assignment struct{ pod, node string }
 
-func newOracle(t *testing.T, seed uint64) *oracle {
+func newOracle(t *testing.T, seed uint64, of func(dice *rand.Rand) *world) *oracle {
 	t.Helper()
-	dice := rand.New(rand.NewPCG(seed, 13))
-	world := randomWorld(t, dice)
-	o := &oracle{framed: newFramed(t, world.nodes, world.running, world.objects...), gang: world.gang}
+	world := of(rand.New(rand.NewPCG(seed, 13)))
+	o := &oracle{framed: newFramed(t, world.nodes, world.running, world.objects...), gang: world.gang, together: world.together}
 	o.awaitVolumes()
 	return o
 }
@@ -136,7 +148,7 @@ func (o *oracle) search(failed map[string]bool) bool {
 		}
 		refused := o.refusals(pod, o.placed)
 		for _, node := range o.nodes {
-			if refused[node.Name] != "" {
+			if refused[node.Name] != "" || !o.isTogether(node.Name) {
 				continue
 			}
 			o.placed = append(o.placed, at(pod, node.Name))
@@ -149,6 +161,31 @@ func (o *oracle) search(failed map[string]bool) bool {
 	}
 	failed[key] = true
 	return false
+}
+
+// isTogether reports whether a node is in the domain of the gang's Pods that have been placed, and in one at all.
+func (o *oracle) isTogether(node string) bool {
+	if o.together == "" {
+		return true
+	}
+	domain := o.domainOf(node)
+	return domain != "" && (len(o.placed) == 0 || domain == o.domainOf(o.placed[0].Spec.NodeName))
+}
+
+// domainOf returns where a node is: leaves of one name in different zones are not the same. It is empty if the node's label is missing.
+func (o *oracle) domainOf(node string) string {
+	labels := o.infos[node].Node().Labels
+	if labels[o.together] == "" {
+		return ""
+	}
+	path := ""
+	for _, level := range o.levels {
+		path += labels[level.NodeLabel] + "/"
+		if level.NodeLabel == o.together {
+			break
+		}
+	}
+	return path
 }
 
 // key identifies which classes are on which nodes.
@@ -203,6 +240,9 @@ func (o *oracle) verify(list []assignment) string {
 			return one.pod + " on " + one.node + ": " + why
 		}
 		placed = append(placed, at(o.gang[index], one.node))
+		if o.together != "" && (o.domainOf(one.node) == "" || o.domainOf(one.node) != o.domainOf(list[0].node)) {
+			return one.pod + " on " + one.node + ": not in the domain of the others"
+		}
 	}
 	return ""
 }

@@ -328,7 +328,7 @@ func TestAReplayIsGivenWhatFiltersRefused(t *testing.T) {
 	refused, judged := 0, 0
 	for seed := range uint64(60) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			o := newOracle(t, seed)
+			o := newOracle(t, seed, randomWorld)
 			stop := o.records(1 << 30)
 			o.plan()
 			read := stop()

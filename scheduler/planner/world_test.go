@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -36,10 +35,11 @@ type world struct {
 	running []*corev1.Pod
 	gang    []*corev1.Pod
 	objects []runtime.Object
+	// together is the label of nodes whose value has to be the same for the whole gang; empty for none.
+	together string
 }
 
-func randomWorld(t *testing.T, dice *rand.Rand) *world {
-	t.Helper()
+func randomWorld(dice *rand.Rand) *world {
 	w := &world{}
 	for i := range 2 + dice.IntN(smallWorld-1) {
 		w.nodes = append(w.nodes, randomNode(dice, fmt.Sprintf("n%d", i)))
@@ -49,12 +49,17 @@ func randomWorld(t *testing.T, dice *rand.Rand) *world {
 			w.running = append(w.running, w.randomRunning(dice, fmt.Sprintf("r%d", i), node))
 		}
 	}
+	w.addVolumes()
+	w.randomGang(dice, 3, 3)
+	return w
+}
+
+// addVolumes adds a volume of each of two zones.
+func (w *world) addVolumes() {
 	for _, zone := range []string{"x", "y"} {
 		volume, claim := volumeIn(zone)
 		w.objects = append(w.objects, volume, claim)
 	}
-	w.randomGang(dice, 3, 3)
-	return w
 }
 
 func randomNode(dice *rand.Rand, name string) *corev1.Node {
@@ -194,10 +199,7 @@ func crowdedWorld(dice *rand.Rand) *world {
 	}
 	w.joinGangs(dice)
 	w.limitCandidates()
-	for _, zone := range []string{"x", "y"} {
-		volume, claim := volumeIn(zone)
-		w.objects = append(w.objects, volume, claim)
-	}
+	w.addVolumes()
 	w.randomGang(dice, 2, 2)
 	for _, member := range w.gang {
 		prioritized(gangPriority)(member)

@@ -6,6 +6,8 @@ package protection
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -64,11 +66,11 @@ func asWhole(shared *planner.Shared, stop preempt) preempt {
 	}
 }
 
-// podOf returns the Pod that preempts others; nil if it is a group of Pods.
+// podOf returns the Pod that preempts others, the first one of a group of Pods; nil if there is none.
 func podOf(preemptor preemption.ExecutorPreemptor) *corev1.Pod {
-	pod, ok := preemptor.Obj().(*corev1.Pod)
-	if !ok {
-		return nil
+	pods := preemptor.Pods()
+	for _, name := range slices.Sorted(maps.Keys(pods)) {
+		return pods[name]
 	}
-	return pod
+	return nil
 }

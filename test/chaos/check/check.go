@@ -56,7 +56,7 @@ func New(config Config) *Checker {
 	c.world = newWorld(config, c.report)
 	c.invariants = []invariant{
 		newCards(), newGangs(), &infeasible{}, newAttempts(), newFailures(), newOthers(), newRunning(), &guarded{},
-		newMoves(), newEvictions(), newWaits(), &leftovers{}, &convergence{}, &agents{}, newProcesses(), newQueues(), newCurrent(), newWoken(),
+		newMoves(), newEvictions(), newWaits(), &leftovers{}, &convergence{}, &agents{}, newProcesses(), newQueues(), newCurrent(), newWoken(), newStarts(),
 	}
 	return c
 }

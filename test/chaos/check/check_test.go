@@ -314,6 +314,7 @@ func TestWaits(t *testing.T) {
 	refused := with(pod, func(pod *corev1.Pod) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "needs 9 GPUs"}}
 	})
+	stuck := with(newPod("t", newTask("t")), func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending })
 	history := func(task *v1.GPUTask, pod *corev1.Pod) *builder {
 		b := new(builder).task(task)
 		if pod != nil {
@@ -335,6 +336,8 @@ func TestWaits(t *testing.T) {
 		"neither task nor scheduler say why":      {waiting(v1.PhasePending, "waiting to start"), pod, "the scheduler says nothing about Pod t"},
 		"the task does not say what its Pod says": {waiting(v1.PhasePending, "waiting to start"), refused, "not what the scheduler says"},
 		"its Pods start":                          {waiting(v1.PhasePending, "waiting to start"), newPod("t", newTask("t")), ""},
+		"its Pod is stuck on its node":            {waiting(v1.PhasePending, "waiting to start"), stuck, "not what Pod t waits for on node n"},
+		"the task says what its Pod is stuck in":  {waiting(v1.PhasePending, "waiting to start: Pod t on node n (ContainerCreating)"), stuck, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -481,6 +484,26 @@ func TestWhatCanStartIsStarted(t *testing.T) {
 		"faults are injected while it can start": {new(builder).node(open).add(history.Entry{Fault: &history.Fault{Number: 1, Kind: FaultPause}}).pod(probe).wait(long).node(open), ""},
 	}
 	tests.check(t, InvariantWoken)
+}
+
+func TestWhatDoesNotStartGivesBack(t *testing.T) {
+	t.Parallel()
+	patient := newTask("t")
+	task := taskWith(patient, func(task *v1.GPUTask) { task.Spec.StartTimeoutSeconds = new(int32(5)) })
+	running := newPod("t", task)
+	stuck := with(running, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending })
+	long := 5*time.Second + Default().GiveBack
+	start := func(task *v1.GPUTask) *builder { return new(builder).task(task).pod(stuck) }
+	tests := cases{
+		"it stays":                      {start(task).wait(long).pod(stuck), "has had node n for 26s without starting; startTimeoutSeconds of its task is 5"},
+		"its task allows it":            {start(patient).wait(long).pod(stuck), ""},
+		"it has just got its node":      {start(task).pod(stuck), ""},
+		"it starts":                     {start(task).pod(running).wait(long).pod(running), ""},
+		"it is deleted":                 {start(task).pod(with(stuck, deleting)).podGone(stuck).wait(long).task(task), ""},
+		"it has no node":                {new(builder).task(task).pod(with(running, unbound)).wait(long).pod(with(running, unbound)), ""},
+		"faults are injected meanwhile": {start(task).add(history.Entry{Fault: &history.Fault{Number: 1, Kind: FaultPause}}).wait(long).pod(stuck), ""},
+	}
+	tests.check(t, InvariantStarts)
 }
 
 func TestTasksThatDisappear(t *testing.T) {

@@ -22,6 +22,8 @@ type Config struct {
 	Follow time.Duration
 	// Wake is after how long of calm something has to have a node that fits there.
 	Wake time.Duration
+	// GiveBack is how much longer than startTimeoutSeconds a Pod may take to be deleted that has not started.
+	GiveBack time.Duration
 	// Converge is how long after the end of faults and load all that fits may take to end. In a flood, up to 300
 	// Pods of tasks have waited until then, which takes half of it even if all GPUs are in use.
 	Converge time.Duration
@@ -39,7 +41,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Bind: 15 * time.Second, PartialTimeout: 10 * time.Second, Settle: 10 * time.Second, Explain: 30 * time.Second, ExplainFlood: 3 * time.Minute,
-		Follow: 30 * time.Second, Wake: 10 * time.Second,
+		Follow: 10 * time.Second, Wake: 10 * time.Second, GiveBack: 20 * time.Second,
 		Converge: 8 * time.Minute, Kill: 30 * time.Second, Account: 90 * time.Second, TaintsUnhealthy: true,
 	}
 }

@@ -8,6 +8,6 @@ func Invariants() []string {
 	return []string{
 		InvariantCards, InvariantGangs, InvariantInfeasible, InvariantAttempts, InvariantFailures, InvariantOthers, InvariantRunning, InvariantGuarded,
 		InvariantReserved, InvariantMayMove, InvariantBudget, InvariantMovesCounted, InvariantWaits, InvariantLeftovers, InvariantConvergence,
-		InvariantLost, InvariantAgents, InvariantProcesses, InvariantQueues, InvariantCurrent, InvariantWoken,
+		InvariantLost, InvariantAgents, InvariantProcesses, InvariantQueues, InvariantCurrent, InvariantWoken, InvariantStarts,
 	}
 }

@@ -77,7 +77,7 @@ func (w *world) unexplained(task *v1.GPUTask) string {
 	return ""
 }
 
-// unexplainedPods returns what is missing while Pods of a task have no node.
+// unexplainedPods returns what is missing while Pods of a task have no node, or have not started there.
 func (w *world) unexplainedPods(task *v1.GPUTask) string {
 	if task.Status.Message == "" {
 		return "the task is Pending and has no message"
@@ -86,8 +86,11 @@ func (w *world) unexplainedPods(task *v1.GPUTask) string {
 		return "" // it names a cause
 	}
 	for _, pod := range w.pods {
-		if owner, owned := taskOf(pod); !owned || owner != task.UID || pod.Spec.NodeName != "" {
+		if owner, owned := taskOf(pod); !owned || owner != task.UID || pod.Status.Phase != corev1.PodPending {
 			continue
+		}
+		if pod.Spec.NodeName != "" {
+			return "the task says only \"" + task.Status.Message + "\", and not what Pod " + pod.Name + " waits for on node " + pod.Spec.NodeName
 		}
 		if scheduled := conditionOf(pod, corev1.PodScheduled); scheduled == nil || scheduled.Message == "" {
 			return "the task says only \"" + task.Status.Message + "\", and the scheduler says nothing about Pod " + pod.Name

@@ -165,14 +165,16 @@ func (d *drawer) later(task *v1.GPUTask, at time.Duration) []Step {
 		return Step{At: at, Verb: verb, Namespace: task.Namespace, Name: task.Name}
 	}
 	switch {
-	case task.Spec.Template.Annotations[annotationStuckOn] != "":
+	case task.Spec.Template.Annotations[annotationStuckOn] != "" && task.Spec.StartTimeoutSeconds == nil:
 		// Its user looks at it some time later, and has had enough.
 		end := step(at+20*time.Second+after(), VerbDelete)
 		end.Task = task
 		return []Step{end}
 	case d.chance(10):
 		return []Step{step(at+after(), VerbDelete)}
-	case len(task.Spec.Roles) == 0 && d.chance(6):
+	case len(task.Spec.Roles) == 0 && gpusOf(task) <= float64(d.GPUs) && d.chance(4):
+		// It runs for long enough for somebody to notice that nothing has changed.
+		task.Spec.Template.Annotations[annotationDuration] = "40s"
 		return d.changes(task, at+after())
 	case d.chance(10):
 		suspend := at + after()
@@ -330,9 +332,12 @@ func (d *drawer) nodes(task *v1.GPUTask) {
 		if d.chance(3) {
 			task.Spec.BackoffLimit = new(int32) // a refusal that counts ends it
 		}
-	case 4:
+	case 4, 5:
 		annotations[annotationStuckOn] = d.someNodes()
 		annotations[annotationStuckIn] = []string{"mount", "image"}[d.random.IntN(2)]
+		if !d.chance(3) {
+			task.Spec.StartTimeoutSeconds = new(int32(5 + d.random.IntN(10))) //nolint:gosec // small
+		}
 	}
 }
 

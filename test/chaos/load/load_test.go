@@ -70,6 +70,29 @@ func TestStepsAreInOrderAndOfTasksThatExist(t *testing.T) {
 	}
 }
 
+// What is stuck for ever holds its GPUs for ever.
+func TestWhatIsStuckOnItsNodeEnds(t *testing.T) {
+	t.Parallel()
+	stuck, ends := map[string]bool{}, map[string]bool{}
+	for _, step := range Steps(someOptions(7)) {
+		switch {
+		case step.Verb == VerbDelete:
+			delete(stuck, step.Name)
+		case step.Verb == VerbCreate && step.Task.Spec.Template.Annotations[annotationStuckOn] != "":
+			stuck[step.Name] = step.Task.Spec.StartTimeoutSeconds == nil
+			ends[step.Name] = true
+		}
+	}
+	for name, forEver := range stuck {
+		if forEver {
+			t.Errorf("%s has no limit, and nobody deletes it", name)
+		}
+	}
+	if len(ends) == 0 {
+		t.Error("no task of ten minutes is stuck")
+	}
+}
+
 func TestWhatCanNeverStartIsMarked(t *testing.T) {
 	t.Parallel()
 	for _, step := range Steps(someOptions(7)) {

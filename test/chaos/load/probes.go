@@ -31,11 +31,15 @@ const (
 	// scheduler to have tried it in vain.
 	probeEvery = 30 * time.Second
 	openAfter  = 3 * time.Second
+	// openPause is the time between two changes that open a node only together: long enough for the scheduler to try after the first.
+	openPause = time.Second
 )
 
-// closing is a way to keep Pods away from a node, as patches of the node or of its status.
+// closing is a way to keep Pods away from a node, as patches of the node or of its status. If several are needed to open it, they come
+// one after the other.
 type closing struct {
-	name, close, open string
+	name, close string
+	open        []string
 	// status is true if the patches are of the node's status.
 	status bool
 }
@@ -44,14 +48,22 @@ func closings(probe *Probe) []closing {
 	gpus := func(count int) string {
 		return fmt.Sprintf(`{"status": {"capacity": {"%s": "%d"}, "allocatable": {"%s": "%d"}}}`, v1.ResourceGPU, count, v1.ResourceGPU, count)
 	}
-	cordon := closing{name: "cordon", close: `{"spec": {"unschedulable": true}}`, open: `{"spec": {"unschedulable": null}}`}
+	label := func(value string) string {
+		return fmt.Sprintf(`{"metadata": {"labels": {%q: %s}}}`, check.LabelProbe, value)
+	}
+	const (
+		cordon, uncordon = `{"spec": {"unschedulable": true}}`, `{"spec": {"unschedulable": null}}`
+		both             = `{"spec": {"unschedulable": true, "taints": [{"key": "example.com/maintenance", "effect": "NoSchedule"}]}}`
+		taint, untaint   = `{"spec": {"taints": [{"key": "example.com/maintenance", "effect": "NoSchedule"}]}}`, `{"spec": {"taints": null}}`
+	)
 	return []closing{
-		cordon,
-		{name: "taint", close: `{"spec": {"taints": [{"key": "example.com/maintenance", "effect": "NoSchedule"}]}}`, open: `{"spec": {"taints": null}}`},
-		cordon,
-		{name: "label", close: fmt.Sprintf(`{"metadata": {"labels": {%q: null}}}`, check.LabelProbe), open: fmt.Sprintf(`{"metadata": {"labels": {%q: "true"}}}`, check.LabelProbe)},
-		cordon,
-		{name: "devices", close: gpus(0), open: gpus(probe.GPUs), status: true},
+		{name: "cordon", close: cordon, open: []string{uncordon}},
+		{name: "taint", close: taint, open: []string{untaint}},
+		{name: "maintenance", close: both, open: []string{uncordon, untaint}},
+		{name: "label", close: label("null"), open: []string{label(`"true"`)}},
+		{name: "cordon", close: cordon, open: []string{uncordon}},
+		{name: "devices", close: gpus(0), open: []string{gpus(probe.GPUs)}, status: true},
+		{name: "maintenance", close: both, open: []string{uncordon, untaint}},
 	}
 }
 
@@ -71,7 +83,7 @@ func probes(options *Options) []Step {
 		return nil
 	}
 	var steps []Step
-	for number, at := 0, 5*time.Second; at+openAfter < options.Duration; number, at = number+1, at+probeEvery {
+	for number, at := 0, 5*time.Second; at+openAfter+openPause < options.Duration; number, at = number+1, at+probeEvery {
 		steps = append(steps, round(&options.Probe, "busy", number, at)...)
 	}
 	return steps
@@ -86,11 +98,14 @@ func round(probe *Probe, when string, number int, at time.Duration) []Step {
 	node := func(at time.Duration, verb, patch string) Step {
 		return Step{At: at, Verb: verb, Name: probe.Node, Patch: patch, OfStatus: way.status}
 	}
-	return []Step{
+	steps := []Step{
 		node(at, VerbClose, way.close),
 		{At: at + openAfter/3, Verb: VerbCreate, Namespace: task.Namespace, Name: task.Name, Task: task},
-		node(at+openAfter, VerbOpen, way.open),
 	}
+	for i, patch := range way.open {
+		steps = append(steps, node(at+openAfter+time.Duration(i)*openPause, VerbOpen, patch))
+	}
+	return steps
 }
 
 // probeTask needs all of the node: as a single Pod, or as a gang of two.

@@ -39,7 +39,7 @@ const (
 	// refuses a Pod of the task.
 	ConditionPodsCreated = "PodsCreated"
 	// ConditionNodesReachable is False, with the names, while a Pod that should have stopped is kept
-	// since its node does not answer.
+	// since its node does not answer, or is supposed to run on such a node.
 	ConditionNodesReachable = "NodesReachable"
 	// ConditionScheduled is True while every active Pod has a node; otherwise
 	// it carries the scheduler's words about the first that has none.

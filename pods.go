@@ -121,19 +121,28 @@ func (c *Controller) confirmCheckpoints(ctx context.Context, turn *turn, pods []
 	return c.patchPods(ctx, turn, pods, podwrite.Metadata{Annotations: map[string]string{v1.AnnotationLastCheckpoint: last}})
 }
 
+// declareRuntimes changes what Pods declare of their task's run time.
+func (c *Controller) declareRuntimes(ctx context.Context, turn *turn, changes []gputask.RuntimeChange) error {
+	return inParallel(turn, changes, func(change gputask.RuntimeChange) error {
+		return c.patchPod(ctx, change.Pod, podwrite.Metadata{Annotations: change.Annotations})
+	})
+}
+
 // patchPods changes the metadata of those Pods that still exist.
 func (c *Controller) patchPods(ctx context.Context, turn *turn, pods []*corev1.Pod, change podwrite.Metadata) error {
-	return inParallel(turn, pods, func(pod *corev1.Pod) error {
-		change := change
-		change.UID = pod.UID
-		patch, err := podwrite.Patch{Metadata: change}.Bytes()
-		if err != nil {
-			return err
-		}
-		_, err = c.clients.kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		if err != nil && !podwrite.IsGone(err) {
-			return fmt.Errorf("changing the labels or annotations of Pod %s: %w", pod.Name, err)
-		}
-		return nil
-	})
+	return inParallel(turn, pods, func(pod *corev1.Pod) error { return c.patchPod(ctx, pod, change) })
+}
+
+// patchPod changes the metadata of a Pod if it still exists.
+func (c *Controller) patchPod(ctx context.Context, pod *corev1.Pod, change podwrite.Metadata) error {
+	change.UID = pod.UID
+	patch, err := podwrite.Patch{Metadata: change}.Bytes()
+	if err != nil {
+		return err
+	}
+	_, err = c.clients.kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !podwrite.IsGone(err) {
+		return fmt.Errorf("changing the labels or annotations of Pod %s: %w", pod.Name, err)
+	}
+	return nil
 }

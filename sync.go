@@ -110,6 +110,7 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 		c.createPods(ctx, turn, key, task, &plan),
 		c.patchMinAvailable(ctx, turn, plan.Discount, plan.MinAvailable),
 		c.confirmCheckpoints(ctx, turn, plan.Confirm, plan.LastCheckpoint),
+		c.declareRuntimes(ctx, turn, plan.Declare),
 	)
 	if err == nil && turn.unfinished {
 		c.queue.AddAfter(key, podEventBatch)

@@ -98,9 +98,14 @@ func (d *decision) failIndex(m *member) {
 	m.failed = true
 	d.status.FailedIndexes = d.failed.String()
 	d.forgetRestarts(m)
+	d.checkFailedIndexes(failureOf(m.pod) + "; ")
+}
+
+// checkFailedIndexes fails an array of which more indexes have failed than may. why is what has led to
+// it, if it was not the limit that has changed.
+func (d *decision) checkFailedIndexes(why string) {
 	if limit := d.Task.Spec.MaxFailedIndexes; limit != nil && len(d.failed) > int(*limit) {
-		d.setFailureTarget(v1.ReasonMaxFailedIndexes, fmt.Sprintf("%s; %s failed (spec.maxFailedIndexes is %d)",
-			failureOf(m.pod), indexCount(len(d.failed)), *limit))
+		d.setFailureTarget(v1.ReasonMaxFailedIndexes, fmt.Sprintf("%s%s failed (spec.maxFailedIndexes is %d)", why, indexCount(len(d.failed)), *limit))
 	}
 }
 

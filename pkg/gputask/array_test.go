@@ -97,6 +97,12 @@ func TestDecideAboutArrays(t *testing.T) {
 			want: wanted{phase: v1.PhasePending, message: "failing: Pod scan-0: container gpu-task ended with exit code 1; 1 index failed (spec.maxFailedIndexes is 0)",
 				remove: []string{"scan-1@0"}, failing: v1.ReasonMaxFailedIndexes},
 		},
+		"a lower limit of failed indexes holds at once": {
+			task: array(2, 9).with(perIndex(0)).with(func(t *v1.GPUTask) { t.Spec.MaxFailedIndexes, t.Status.FailedIndexes = new(int32(1)), "3,5" }),
+			pods: pods(array(2, 9).pod(1, 0).running("a")),
+			want: wanted{phase: v1.PhasePending, message: "failing: 2 indexes failed (spec.maxFailedIndexes is 1)",
+				remove: []string{"scan-1@0"}, failing: v1.ReasonMaxFailedIndexes},
+		},
 		"the rule FailIndex fails an index at once": {
 			task: array(1, 3).with(perIndex(5)).with(func(t *v1.GPUTask) {
 				t.Spec.FailureRules = []v1.FailureRule{{Action: v1.ActionFailIndex, OnExitCodes: &v1.ExitCodes{Operator: v1.ExitCodeIn, Values: []int32{1}}}}

@@ -100,6 +100,8 @@ type Plan struct {
 	// is to be set to LastCheckpoint, that of the task.
 	Confirm        []*corev1.Pod
 	LastCheckpoint string
+	// Declare are Pods that are to declare another run time.
+	Declare []RuntimeChange
 	// AwaitsRetry is true if Pods are missing, but not to be created before the obstacle's Retry.
 	AwaitsRetry bool
 	// DeleteTask requests the deletion of the task itself.
@@ -135,6 +137,7 @@ func Decide(in Input) (Plan, error) {
 	if !d.isDeleted() {
 		d.countFailures()
 		d.nameFirstFailure()
+		d.checkFailedIndexes("")
 		d.countRefusals()
 		d.countLosses()
 		d.restartIfLost()

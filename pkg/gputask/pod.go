@@ -93,9 +93,7 @@ func podAnnotations(task *v1.GPUTask, template *corev1.PodTemplateSpec) map[stri
 		added[v1.AnnotationTopologyLevel] = topology.Level
 		added[v1.AnnotationTopologyMode] = cmp.Or(string(topology.Mode), v1.TopologyPreferred) // the schema's default
 	}
-	if seconds := runtimeLeft(task); seconds > 0 {
-		added[v1.AnnotationMaxRuntime] = strconv.FormatInt(seconds, 10)
-	}
+	maps.Copy(added, runtimeAnnotations(task.Spec.MaxRuntimeSeconds, task.Status.PastRuntimeSeconds))
 	_, claims := template.Annotations[v1.AnnotationMaxRuntime]
 	if len(added) == 0 && !claims {
 		return template.Annotations
@@ -105,6 +103,7 @@ func podAnnotations(task *v1.GPUTask, template *corev1.PodTemplateSpec) map[stri
 		return added
 	}
 	delete(annotations, v1.AnnotationMaxRuntime)
+	delete(annotations, v1.AnnotationPastRuntime)
 	maps.Copy(annotations, added)
 	return annotations
 }

@@ -34,6 +34,7 @@ func (d *decision) run() {
 		return
 	}
 	d.lowerMinAvailable()
+	d.declareRuntimes()
 	if d.awaitsRetry() {
 		d.withdraw()
 	} else {

@@ -5,7 +5,10 @@ package gputask
 
 import (
 	"fmt"
+	"strconv"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -91,11 +94,48 @@ func runtimeOf(status *v1.GPUTaskStatus, now time.Time) time.Duration {
 	return past + max(now.Sub(status.RunningSince.Time), 0)
 }
 
-// runtimeLeft returns for how many seconds a Pod that is created now will run at most by what its task declares; 0 if that is
-// nothing. What its queue says is not yet certain: the queue may change before the Pod runs.
-func runtimeLeft(task *v1.GPUTask) int64 {
-	if task.Spec.MaxRuntimeSeconds == nil {
-		return 0
+// noMaxRuntime is the value of the annotation AnnotationMaxRuntime of a Pod whose task has had a limit.
+const noMaxRuntime = "0"
+
+// runtimeAnnotations returns what a Pod declares of its task's run time: what is left of it, given for
+// how many seconds the task had been running before the Pod was created. What the task's queue says is not yet certain: it
+// may change before the Pod runs.
+func runtimeAnnotations(declared *int64, past int64) map[string]string {
+	if declared == nil {
+		return nil
 	}
-	return max(*task.Spec.MaxRuntimeSeconds-task.Status.PastRuntimeSeconds, 1)
+	annotations := map[string]string{v1.AnnotationMaxRuntime: strconv.FormatInt(max(*declared-past, 1), 10)}
+	if past > 0 {
+		annotations[v1.AnnotationPastRuntime] = strconv.FormatInt(past, 10)
+	}
+	return annotations
+}
+
+// RuntimeChange is a Pod that declares another run time than its task, and the annotations that change
+// that.
+type RuntimeChange struct {
+	Pod         *corev1.Pod
+	Annotations map[string]string
+}
+
+// declareRuntimes has the Pods declare what the task says now: the scheduler looks at Pods only.
+func (d *decision) declareRuntimes() {
+	for _, pod := range d.Pods {
+		state := outcomeOf(pod)
+		if !state.isActive() || state == podTerminating {
+			continue
+		}
+		now, declares := pod.Annotations[v1.AnnotationMaxRuntime]
+		past := d.Task.Status.PastRuntimeSeconds // about, for a Pod that declares nothing
+		if declares {
+			past, _ = strconv.ParseInt(pod.Annotations[v1.AnnotationPastRuntime], 10, 64) // absent: 0
+		}
+		wanted := runtimeAnnotations(d.Task.Spec.MaxRuntimeSeconds, past)
+		if wanted == nil && declares {
+			wanted = map[string]string{v1.AnnotationMaxRuntime: noMaxRuntime}
+		}
+		if wanted[v1.AnnotationMaxRuntime] != now {
+			d.plan.Declare = append(d.plan.Declare, RuntimeChange{Pod: pod, Annotations: wanted})
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -50,6 +51,53 @@ func TestOnlyTimeSpentRunningCounts(t *testing.T) {
 	step(70*time.Second, running)
 	if target := findCondition(task.Status.Conditions, v1.ConditionFailureTarget); target == nil || target.Reason != v1.ReasonMaxRuntimeExceeded {
 		t.Errorf("after 100 s it goes on: %+v", target)
+	}
+}
+
+// TestPodsDeclareTheRunTimeThatTheTaskSaysNow: what the scheduler plans with follows a change of the task.
+func TestPodsDeclareTheRunTimeThatTheTaskSaysNow(t *testing.T) {
+	t.Parallel()
+	task := func(past int64, declared ...int64) taskBuilder {
+		return makeTask("train").phase(v1.PhaseRunning).with(func(t *v1.GPUTask) {
+			t.Status.PastRuntimeSeconds = past
+			for _, seconds := range declared {
+				t.Spec.MaxRuntimeSeconds = &seconds
+			}
+		})
+	}
+	const declares, had = v1.AnnotationMaxRuntime, v1.AnnotationPastRuntime
+	without := task(0, 100).pod(0, 0)
+	without.Annotations[declares] = noMaxRuntime
+	for name, test := range map[string]struct {
+		task taskBuilder
+		pod  podBuilder
+		want map[string]string // nil: nothing changes
+	}{
+		"nothing has changed":              {task(0, 100), task(0, 100).pod(0, 0), nil},
+		"a Pod of a later run":             {task(30, 100), task(30, 100).pod(0, 0), nil},
+		"a Pod that has outlived a run":    {task(30, 100), task(0, 100).pod(0, 0), nil},
+		"more":                             {task(0, 200), task(0, 100).pod(0, 0), map[string]string{declares: "200"}},
+		"less":                             {task(0, 50), task(0, 100).pod(0, 0).running("a"), map[string]string{declares: "50"}},
+		"more, in a later run":             {task(30, 200), task(30, 100).pod(0, 0), map[string]string{declares: "170", had: "30"}},
+		"less than it has been running":    {task(30, 20), task(30, 100).pod(0, 0), map[string]string{declares: "1", had: "30"}},
+		"something instead of nothing":     {task(30, 100), task(0).pod(0, 0), map[string]string{declares: "70", had: "30"}},
+		"nothing instead of something":     {task(0), task(0, 100).pod(0, 0), map[string]string{declares: "0"}},
+		"nothing, as before":               {task(0), without, nil},
+		"something again":                  {task(0, 100), without, map[string]string{declares: "100"}},
+		"a Pod that stops is left alone":   {task(0, 200), task(0, 100).pod(0, 0).running("a").deletedAgo(0), nil},
+		"a Pod that has ended is as it is": {task(0, 200), task(0, 100).pod(0, 0).succeeded(), nil},
+	} {
+		plan, err := Decide(input(test.task, pods(test.pod)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]string
+		for _, change := range plan.Declare {
+			got = change.Annotations
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

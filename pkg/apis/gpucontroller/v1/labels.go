@@ -171,8 +171,12 @@ const AnnotationCheckpointRequested = GroupName + "/checkpoint-requested"
 
 // AnnotationMaxRuntime is for how many seconds a Pod will run at most, counted from when its task
 // runs. It counts only if somebody stops the Pod then: gpu-controller, if a GPUTask controls it, or
-// the kubelet, if its spec.activeDeadlineSeconds is not greater.
+// the kubelet, if its spec.activeDeadlineSeconds is not greater. 0 is no limit.
 const AnnotationMaxRuntime = GroupName + "/max-runtime-seconds"
+
+// AnnotationPastRuntime is on the Pods of a GPUTask that had been running before they were created: for
+// how many seconds. Without it, AnnotationMaxRuntime is all that the task declares, less this otherwise.
+const AnnotationPastRuntime = GroupName + "/past-runtime-seconds"
 
 // AnnotationStartEstimate is when gpu-scheduler expects a waiting Pod, and its gang, to start: a
 // StartEstimate in JSON. Of a gang, one Pod has it.

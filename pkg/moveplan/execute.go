@@ -169,7 +169,7 @@ func (s *step) obstacle(indices []int) (what, reason string) {
 // endEarly ends a plan between two turns if that was requested, or the rest is no longer
 // needed.
 func (s *step) endEarly() bool {
-	if s.Plan.Spec.Abort {
+	if s.isToAbort() {
 		s.stop(ReasonAbortRequested, fmt.Sprintf("aborted after %d of %d Pods were moved", s.status.Moved, s.status.Total))
 		return true
 	}
@@ -329,7 +329,7 @@ func (s *step) finish() {
 		s.end(v1.PlanDone, reason, message)
 		return
 	}
-	if s.Plan.Spec.Abort {
+	if s.isToAbort() {
 		s.end(v1.PlanAborted, ReasonAbortRequested, "aborted when all Pods were moved, before the task had started")
 		return
 	}

@@ -17,7 +17,7 @@ func (s *step) proposed() {
 	s.status.Phase = v1.PlanProposed
 	s.initMoves()
 	switch {
-	case s.Plan.Spec.Abort:
+	case s.isToAbort():
 		s.end(v1.PlanAborted, ReasonAbortRequested, "aborted before any Pod was moved")
 	case s.Plan.Spec.Approved:
 		s.status.Phase = v1.PlanApproved
@@ -43,7 +43,7 @@ func (s *step) initMoves() {
 
 func (s *step) approved() error {
 	s.initMoves()
-	if s.Plan.Spec.Abort {
+	if s.isToAbort() {
 		s.end(v1.PlanAborted, ReasonAbortRequested, "aborted before any Pod was moved")
 		return nil
 	}

@@ -24,7 +24,7 @@ const (
 	ReasonStarted = "TaskStarted"
 	// ReasonNotNeeded: that task is gone, has ended or is suspended.
 	ReasonNotNeeded = "NotNeeded"
-	// ReasonAbortRequested: spec.abort was set.
+	// ReasonAbortRequested: spec.abort was set, or the plan deleted.
 	ReasonAbortRequested = "AbortRequested"
 	// ReasonStale: the proposal is outdated. No backoff follows.
 	ReasonStale = "Stale"
@@ -186,6 +186,10 @@ func validate(plan *v1.MovePlan) error {
 	}
 	return nil
 }
+
+// isToAbort reports whether no further Pod is to be moved. A plan that is deleted exists as long as it
+// has a finalizer.
+func (s *step) isToAbort() bool { return s.Plan.Spec.Abort || s.Plan.DeletionTimestamp != nil }
 
 func (s *step) changed() bool {
 	return !equality.Semantic.DeepEqual(&s.Plan.Status, s.status)

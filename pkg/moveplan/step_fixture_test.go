@@ -47,6 +47,9 @@ func at(phase v1.MovePlanPhase, states ...v1.MoveState) func(*model) {
 func unapproved(m *model) { m.plan.Spec.Approved = false }
 func abort(m *model)      { m.plan.Spec.Abort = true }
 func placesKept(m *model) { m.reserve() }
+
+// deletedPlan is for a plan that somebody keeps with a finalizer.
+func deletedPlan(m *model) { m.plan.DeletionTimestamp = seconds(0) }
 func later(n int) func(*model) {
 	return func(m *model) { m.now = m.now.Add(time.Duration(n) * time.Second) }
 }
@@ -223,6 +226,7 @@ func stepTests() map[string]stepTest {
 		"a plan that has ended":                    {given: list{at(v1.PlanDone, moved, moved, moved)}},
 		"an approved plan begins":                  {given: list{at(v1.PlanApproved, waiting, waiting, waiting)}, phase: v1.PlanExecuting, states: all(waiting)},
 		"an approved plan that has drifted":        {given: list{at(v1.PlanApproved, waiting, waiting, waiting)}, change: drifted, phase: v1.PlanAborted, reason: ReasonDrifted, message: "n1 has no room", states: all(skipped)},
+		"an approved plan that is deleted":         {given: list{deletedPlan, at(v1.PlanApproved, waiting, waiting, waiting)}, phase: v1.PlanAborted, reason: ReasonAbortRequested, states: all(skipped)},
 		"an approved plan that is aborted":         {given: list{abort, at(v1.PlanApproved, waiting, waiting, waiting)}, phase: v1.PlanAborted, reason: ReasonAbortRequested, states: all(skipped)},
 		"an approved plan for a task that runs":    {given: list{at(v1.PlanApproved, waiting, waiting, waiting), startedPending}, phase: v1.PlanDone, reason: ReasonStarted, states: all(skipped)},
 		"an approved plan for a task that is gone": {given: list{at(v1.PlanApproved, waiting, waiting, waiting), deleted("pending")}, phase: v1.PlanDone, reason: ReasonNotNeeded, states: all(skipped)},
@@ -232,6 +236,7 @@ func stepTests() map[string]stepTest {
 		"a node that is gone":                             {given: list{executing(waiting, waiting, waiting), func(m *model) { delete(m.nodes, "n1") }}, phase: v1.PlanAborted, reason: ReasonDrifted, message: "node n1 is gone", states: all(skipped)},
 		"the intent is written first":                     {given: list{executing(waiting, waiting, waiting), placesKept}, phase: v1.PlanExecuting, message: "turn 1 of 2: moving 2 Pods of GPUTask default/gang", states: states{evicted, evicted, waiting}},
 		"a turn does not begin when the cluster drifted":  {given: list{executing(waiting, waiting, waiting), placesKept}, change: drifted, phase: v1.PlanAborted, reason: ReasonDrifted, states: all(skipped)},
+		"a turn does not begin when the plan is deleted":  {given: list{executing(moved, moved, waiting), placesKept, replaced, counted("gang"), deletedPlan}, phase: v1.PlanAborted, reason: ReasonAbortRequested, message: "after 2 of 3 Pods", states: states{moved, moved, skipped}},
 		"a turn does not begin when the plan is aborted":  {given: list{executing(moved, moved, waiting), placesKept, replaced, counted("gang"), abort}, phase: v1.PlanAborted, reason: ReasonAbortRequested, message: "after 2 of 3 Pods", states: states{moved, moved, skipped}},
 		"a turn does not begin when the task has started": {given: list{executing(moved, moved, waiting), placesKept, replaced, counted("gang"), startedPending}, phase: v1.PlanDone, reason: ReasonStarted, states: states{moved, moved, skipped}},
 		"a budget that allows too little for a gang":      {given: list{executing(waiting, waiting, waiting), placesKept, budget("pdb", "gang", 1)}, phase: v1.PlanExecuting, message: "turn 1 of 2 waits: PodDisruptionBudget default/pdb lets 1 of the 2 Pods go now", states: all(waiting), again: true},

@@ -65,8 +65,8 @@ func TestWhatAJobRefusesATaskRefuses(t *testing.T) {
 	}
 	both := func(fields string) (job, task string) { return fields, fields }
 	type spec func() (job, task string)
-	of := func(make func(string) (job, task string), argument string) spec {
-		return func() (job, task string) { return make(argument) }
+	of := func(fields func(string) (job, task string), argument string) spec {
+		return func() (job, task string) { return fields(argument) }
 	}
 	pair := func(job, task string) spec { return func() (string, string) { return job, task } }
 	tests := map[string]struct {

@@ -13,7 +13,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // cause is why the API server refuses objects. Tasks with the same cause wait together: if it
@@ -62,7 +62,7 @@ func causeOf(task *v1.GPUTask, pods []*corev1.Pod, obstacle *gputask.Obstacle) c
 func missingToStart(task *v1.GPUTask, pods []*corev1.Pod) int {
 	missing := gputask.MinAvailable(task)
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && !snapshot.Ended(pod) {
+		if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && !podfacts.Ended(pod) {
 			missing--
 		}
 	}

@@ -26,8 +26,8 @@ import (
 	tasklisters "falldio.github.io/gpu-controller/pkg/generated/listers/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpupods"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/queueing"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 const (
@@ -190,7 +190,7 @@ func (b *Bookkeeper) openBook(ctx context.Context, begin time.Time) error {
 	b.book = book
 	translate := b.translator()
 	for _, pod := range append(gone, deleted...) {
-		if gpuqueue.Amount(pod) > 0 && snapshot.Ended(pod) {
+		if gpuqueue.Amount(pod) > 0 && podfacts.Ended(pod) {
 			b.remember(translate, pod)
 		}
 	}
@@ -241,7 +241,7 @@ func (b *Bookkeeper) gather() ([]accounting.Pod, map[types.UID]*corev1.Pod, erro
 		shown[pod.UID] = true
 		switch {
 		case gpuqueue.Amount(pod) == 0:
-		case snapshot.Ended(pod):
+		case podfacts.Ended(pod):
 			b.remember(translate, pod)
 		default:
 			open[pod.UID] = pod

@@ -15,6 +15,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gpupods"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -83,12 +84,12 @@ func (t *translator) pod(pod *corev1.Pod) accounting.Pod {
 	}
 	if pod.Spec.NodeName != "" {
 		done.Key.Model = t.modelOf(pod.Spec.NodeName)
-		done.Started, _ = gpuqueue.BoundAt(pod)
+		done.Started, _ = podfacts.BoundAt(pod)
 	}
 	if done.Started.IsZero() || !done.Started.Before(t.since) { // not what is counted already
 		done.WantedModel = gpuqueue.WantedModel(pod)
 	}
-	if snapshot.Ended(pod) {
+	if podfacts.Ended(pod) {
 		done.Ended = endOf(pod)
 		if task := t.task(pod); isLost(pod, task) {
 			done.LostSince = lostSince(pod, task, done.Ended)
@@ -110,7 +111,7 @@ func taskName(pod *corev1.Pod) string {
 
 // endOf returns when a Pod ended: if none of its containers has run, when its status changed last.
 func endOf(pod *corev1.Pod) time.Time {
-	if ended, known := gpuqueue.EndedAt(pod); known {
+	if ended, known := podfacts.EndedAt(pod); known {
 		return ended
 	}
 	last := pod.CreationTimestamp.Time
@@ -126,9 +127,9 @@ func endOf(pod *corev1.Pod) time.Time {
 // is, unless it was with its task, or after that has succeeded. A Pod of another controller may just not be needed any more.
 func isLost(pod *corev1.Pod, task *v1.GPUTask) bool {
 	switch {
-	case pod.Spec.NodeName == "":
-		return false
-	case isDisrupted(pod):
+	case pod.Spec.NodeName == "", podfacts.WasRefused(pod):
+		return false // it has done none
+	case podfacts.IsDisrupted(pod):
 		return true
 	case pod.Status.Phase == corev1.PodSucceeded:
 		return false
@@ -137,16 +138,6 @@ func isLost(pod *corev1.Pod, task *v1.GPUTask) bool {
 	default:
 		return task != nil && task.DeletionTimestamp == nil && task.Status.Phase != v1.PhaseSucceeded
 	}
-}
-
-// isDisrupted reports whether a Pod was preempted, evicted or moved.
-func isDisrupted(pod *corev1.Pod) bool {
-	for i := range pod.Status.Conditions {
-		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue {
-			return true
-		}
-	}
-	return false
 }
 
 // lostSince returns the time of the last checkpoint of a Pod that has ended, or when it began if there was none.

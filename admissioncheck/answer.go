@@ -25,7 +25,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/gpufit"
 	"falldio.github.io/gpu-controller/pkg/kueue"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // activate tells Kueue that somebody answers our AdmissionChecks, and returns their names.
@@ -143,7 +143,7 @@ func (c *Check) cluster() (gpufit.Cluster, error) {
 	if err != nil {
 		return gpufit.Cluster{}, err
 	}
-	return gpufit.Cluster{Nodes: nodes, Pods: slices.DeleteFunc(pods, snapshot.Ended), Levels: c.options.Levels, Now: c.deps.Clock.Now()}, nil
+	return gpufit.Cluster{Nodes: nodes, Pods: slices.DeleteFunc(pods, podfacts.Ended), Levels: c.options.Levels, Now: c.deps.Clock.Now()}, nil
 }
 
 func (c *Check) flavor(name string) *kueue.ResourceFlavor {

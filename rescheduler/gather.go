@@ -13,7 +13,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // runningPods selects the Pods that hold resources.
@@ -170,7 +170,7 @@ func (r *Rescheduler) running() ([]*corev1.Pod, error) {
 	running, known := make([]*corev1.Pod, 0, len(others)+len(ours)), make(sets.Set[types.UID], len(others)+len(ours))
 	for _, list := range [][]*corev1.Pod{others, ours} {
 		for _, pod := range list {
-			if pod.Spec.NodeName != "" && !snapshot.Ended(pod) && !known.Has(pod.UID) {
+			if pod.Spec.NodeName != "" && !podfacts.Ended(pod) && !known.Has(pod.UID) {
 				known.Insert(pod.UID)
 				running = append(running, pod)
 			}

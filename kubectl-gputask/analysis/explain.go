@@ -15,7 +15,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // Explanation is why a task is in its current state, and what would change that.
@@ -97,7 +97,7 @@ func Alone(task *v1.GPUTask, pods []corev1.Pod) *Explanation {
 		e.EstimatedStart = task.Status.EstimatedStart
 	}
 	for i := range pods {
-		if pods[i].Spec.NodeName != "" && !snapshot.Ended(&pods[i]) {
+		if pods[i].Spec.NodeName != "" && !podfacts.Ended(&pods[i]) {
 			e.Uses = append(e.Uses, Place{Pod: pods[i].Name, Node: pods[i].Spec.NodeName})
 		}
 	}
@@ -159,7 +159,7 @@ func unreachableNodes(task *v1.GPUTask) []string {
 func countUnscheduled(task *clusterview.Task) int {
 	count := 0
 	for _, pod := range task.Pods {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !snapshot.Ended(pod) {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !podfacts.Ended(pod) {
 			count++
 		}
 	}
@@ -197,7 +197,7 @@ func orNew(phase v1.GPUTaskPhase) string {
 // addUses adds which cards the Pods have.
 func (v *View) addUses(e *Explanation, task *clusterview.Task) {
 	for _, pod := range task.Pods {
-		if pod.Spec.NodeName == "" || snapshot.Ended(pod) {
+		if pod.Spec.NodeName == "" || podfacts.Ended(pod) {
 			continue
 		}
 		if pod.Spec.Priority != nil {

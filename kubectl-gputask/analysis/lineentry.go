@@ -20,6 +20,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -49,7 +50,7 @@ func gather(objects *LineObjects) []*gathered {
 		list = append(list, one)
 	}
 	for _, pod := range objects.Pods {
-		if seen[pod.UID] || snapshot.Ended(pod) {
+		if seen[pod.UID] || podfacts.Ended(pod) {
 			continue
 		}
 		seen[pod.UID] = true
@@ -77,7 +78,7 @@ func identify(pod *corev1.Pod) gathered {
 
 func (g *gathered) add(pod *corev1.Pod) {
 	switch {
-	case snapshot.Ended(pod):
+	case podfacts.Ended(pod):
 	case pod.Spec.NodeName != "":
 		g.with = append(g.with, pod)
 	case pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0:

@@ -15,6 +15,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/preemption"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -245,7 +246,7 @@ func (v *View) immovable(w *clusterview.Waiting) []string {
 			break
 		}
 		eligible := slices.ContainsFunc(task.Pods, func(pod *corev1.Pod) bool {
-			return pod.Spec.NodeName != "" && !snapshot.Ended(pod) && v.isEligible(pod.Spec.NodeName, request)
+			return pod.Spec.NodeName != "" && !podfacts.Ended(pod) && v.isEligible(pod.Spec.NodeName, request)
 		})
 		if !eligible {
 			continue

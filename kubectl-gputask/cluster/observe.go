@@ -20,6 +20,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -118,7 +119,7 @@ func withPods(tasks []v1.GPUTask, pods []corev1.Pod) []clusterview.Task {
 func placed(pods []corev1.Pod) []*corev1.Pod {
 	var list []*corev1.Pod
 	for i := range pods {
-		if pods[i].Spec.NodeName != "" && !snapshot.Ended(&pods[i]) {
+		if pods[i].Spec.NodeName != "" && !podfacts.Ended(&pods[i]) {
 			list = append(list, &pods[i])
 		}
 	}
@@ -129,7 +130,7 @@ func placed(pods []corev1.Pod) []*corev1.Pod {
 func unplaced(pods []corev1.Pod) []*corev1.Pod {
 	var list []*corev1.Pod
 	for i := range pods {
-		if pods[i].Spec.NodeName == "" && !snapshot.Ended(&pods[i]) {
+		if pods[i].Spec.NodeName == "" && !podfacts.Ended(&pods[i]) {
 			list = append(list, &pods[i])
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // QueueList is the GPUQueues of a cluster.
@@ -124,7 +124,7 @@ func ListNodes(ctx context.Context, clients *Clients) ([]*corev1.Node, error) {
 func notEnded(pods []corev1.Pod) []*corev1.Pod {
 	var list []*corev1.Pod
 	for i := range pods {
-		if !snapshot.Ended(&pods[i]) {
+		if !podfacts.Ended(&pods[i]) {
 			list = append(list, &pods[i])
 		}
 	}

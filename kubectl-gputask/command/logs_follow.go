@@ -14,6 +14,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/podlogs"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // following is a run of logs --follow.
@@ -65,7 +66,7 @@ func (f *following) prepare(ctx context.Context, tasks []v1.GPUTask) error {
 		}
 		ended := 0
 		for j := range chosen {
-			if podlogs.Ended(&chosen[j]) {
+			if podfacts.Ended(&chosen[j]) {
 				ended++
 			}
 		}

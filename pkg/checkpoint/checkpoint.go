@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/podwrite"
 )
 
@@ -85,42 +86,16 @@ func IsRequested(pod *corev1.Pod) bool {
 // Since returns when the work began that is lost if a Pod is stopped now: when it started, or at
 // its last checkpoint.
 func (p *Pod) Since(now time.Time) time.Time {
-	since := p.Started()
+	since := podfacts.Started(p.Pod)
 	if saved := p.Last(); saved.After(since) && !saved.After(now) {
 		return saved
 	}
 	return since
 }
 
-// Started returns when a Pod began its current work: a container that was restarted has lost
-// everything before.
-func (p *Pod) Started() time.Time {
-	for i := range p.Status.ContainerStatuses {
-		status := &p.Status.ContainerStatuses[i]
-		isWork := status.Name == v1.ContainerName || len(p.Spec.Containers) == 1
-		if isWork && WasRestarted(status) {
-			return status.State.Running.StartedAt.Time
-		}
-	}
-	return p.FirstStarted()
-}
-
-// FirstStarted returns when a Pod began its first work. Its owner can't put that off by restarting it.
-func (p *Pod) FirstStarted() time.Time {
-	if p.Status.StartTime != nil {
-		return p.Status.StartTime.Time
-	}
-	return p.CreationTimestamp.Time
-}
-
-// WasRestarted reports whether a container runs for at least the second time: only then it matters when it started.
-func WasRestarted(status *corev1.ContainerStatus) bool {
-	return status.RestartCount > 0 && status.State.Running != nil
-}
-
 // works reports whether a Pod has work to save.
 func works(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning
+	return pod.DeletionTimestamp == nil && podfacts.OutcomeOf(pod) == podfacts.Running && podfacts.WorkEnd(pod) == nil
 }
 
 // Timeout returns how long a Pod may take for a checkpoint, 0 if it is not to be asked for one.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -98,7 +99,7 @@ func TestSince(t *testing.T) {
 	if got := now.Sub(one.Since(now)); got != time.Second {
 		t.Errorf("the work of %v is lost, want that since the container started again", got)
 	}
-	if got := now.Sub(one.FirstStarted()); got != time.Hour {
+	if got := now.Sub(podfacts.FirstStarted(pod)); got != time.Hour {
 		t.Errorf("it runs for %v, want an hour", got)
 	}
 	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "sidecar"})

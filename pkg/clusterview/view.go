@@ -15,6 +15,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/disruption"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/placement/packing"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -83,13 +84,13 @@ func (v *View) gather() {
 			if newer := placed[pod.UID]; newer != nil && pod.Spec.NodeName == "" {
 				pod = newer
 			}
-			if !snapshot.Ended(pod) {
+			if !podfacts.Ended(pod) {
 				v.add(pod, task)
 			}
 		}
 	}
 	for _, pod := range v.Pods {
-		if v.members[string(pod.UID)] == nil && !snapshot.Ended(pod) {
+		if v.members[string(pod.UID)] == nil && !podfacts.Ended(pod) {
 			v.add(pod, nil)
 		}
 	}

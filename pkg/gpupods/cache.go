@@ -24,8 +24,8 @@ import (
 	"k8s.io/utils/clock"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -164,12 +164,12 @@ func (c *Cache) deleted(object any) {
 
 // Gone returns a Pod that no longer exists as one that has ended: at the given time, unless its containers say when.
 func Gone(pod *corev1.Pod, at metav1.Time) *corev1.Pod {
-	if snapshot.Ended(pod) {
+	if podfacts.Ended(pod) {
 		return pod
 	}
 	ended := pod.DeepCopy() // caches are never changed
 	ended.Status.Phase, ended.Status.Reason = corev1.PodFailed, ReasonDeleted
-	if _, known := gpuqueue.EndedAt(ended); !known {
+	if _, known := podfacts.EndedAt(ended); !known {
 		ended.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at}}}}
 	}
 	return ended

@@ -25,6 +25,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -168,7 +169,7 @@ func TestWhenAPodThatIsGoneHasEnded(t *testing.T) {
 	finished.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: before}}}}
 	for pod, want := range map[*corev1.Pod]metav1.Time{running: at, finished: before} {
 		gone := Gone(pod, at)
-		if got, known := gpuqueue.EndedAt(gone); !known || !got.Equal(want.Time) {
+		if got, known := podfacts.EndedAt(gone); !known || !got.Equal(want.Time) {
 			t.Errorf("%s ended at %s, want %s", pod.Name, got, want)
 		}
 		if pod.Status.Phase != corev1.PodRunning {

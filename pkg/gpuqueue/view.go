@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -64,7 +65,7 @@ func (v *View) Add(cluster *Cluster, pod *corev1.Pod) {
 	switch {
 	case pod.Spec.NodeName != "":
 		v.addBound(cluster, pod, queue, amount)
-	case snapshot.Ended(pod), pod.DeletionTimestamp != nil, len(pod.Spec.SchedulingGates) > 0:
+	case podfacts.Ended(pod), pod.DeletionTimestamp != nil, len(pod.Spec.SchedulingGates) > 0:
 	default:
 		v.Waiting.Add(queue, WantedModel(pod), amount)
 		mark(v.waiting, queue, taskOf(pod))
@@ -84,12 +85,12 @@ func (v *View) QueueOf(cluster *Cluster, pod *corev1.Pod) string {
 }
 
 func (v *View) addBound(cluster *Cluster, pod *corev1.Pod, queue string, amount queueing.Amount) {
-	from, bound := BoundAt(pod)
+	from, bound := podfacts.BoundAt(pod)
 	if !bound {
 		return
 	}
-	if snapshot.Ended(pod) {
-		if until, known := EndedAt(pod); known {
+	if podfacts.Ended(pod) {
+		if until, known := podfacts.EndedAt(pod); known {
 			v.Holdings = append(v.Holdings, Holding{queue, amount, from, until})
 		}
 		return
@@ -101,31 +102,6 @@ func (v *View) addBound(cluster *Cluster, pod *corev1.Pod, queue string, amount 
 	}
 	v.Held.Add(queue, model, amount)
 	mark(v.running, queue, taskOf(pod))
-}
-
-// BoundAt returns when a Pod got its node: as long as the scheduler's condition does not say it,
-// when it was created, for a Pod that was created with a node.
-func BoundAt(pod *corev1.Pod) (time.Time, bool) {
-	for i := range pod.Status.Conditions {
-		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue {
-			return condition.LastTransitionTime.Time, true
-		}
-	}
-	if pod.Status.StartTime != nil {
-		return pod.Status.StartTime.Time, true
-	}
-	return pod.CreationTimestamp.Time, !pod.CreationTimestamp.IsZero()
-}
-
-// EndedAt returns when the last container of a Pod ended. It is not known of Pods that were stopped
-// before a container ran.
-func EndedAt(pod *corev1.Pod) (at time.Time, known bool) {
-	for i := range pod.Status.ContainerStatuses {
-		if ended := pod.Status.ContainerStatuses[i].State.Terminated; ended != nil && ended.FinishedAt.After(at) {
-			at = ended.FinishedAt.Time
-		}
-	}
-	return at, !at.IsZero()
 }
 
 // taskOf returns what the Pods of one task have in common: their task or gang. Any other Pod is a

@@ -20,6 +20,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -164,7 +165,7 @@ func gpusOf(pod *corev1.Pod) int {
 func (m *model) used(node string) int {
 	used := 0
 	for _, pod := range m.pods {
-		if pod.Spec.NodeName == node && !snapshot.Ended(pod) {
+		if pod.Spec.NodeName == node && !podfacts.Ended(pod) {
 			used += gpusOf(pod)
 		}
 	}
@@ -507,7 +508,7 @@ func (m *model) evict(seen *corev1.Pod) {
 
 // checkEviction checks an eviction against the guarantees.
 func (m *model) checkEviction(pod *corev1.Pod) {
-	if pod.DeletionTimestamp != nil || snapshot.Ended(pod) {
+	if pod.DeletionTimestamp != nil || podfacts.Ended(pod) {
 		m.t.Errorf("Pod %s is evicted although it ends by itself", pod.Name)
 	}
 	if m.plan.Status.Phase != v1.PlanExecuting || m.plan.Status.Reason != "" {

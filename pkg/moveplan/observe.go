@@ -9,7 +9,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // observedMove is the observed state of a move.
@@ -87,7 +87,7 @@ func (s *step) updateMoves() {
 // updateWaiting skips the moves of Pods that have ended before their turn. A gang that has
 // lost one of its Pods is not moved at all: it has trouble enough.
 func (s *step) updateWaiting(i int, seen observedMove) {
-	if !stopped(seen.task) && seen.before != nil && snapshot.Ended(seen.before) {
+	if !stopped(seen.task) && seen.before != nil && podfacts.Ended(seen.before) {
 		s.skip(i)
 		return
 	}
@@ -113,7 +113,7 @@ func (s *step) updateEvicted(i int, seen observedMove) {
 	case stopped(seen.task):
 		s.skip(i)
 	case seen.before != nil:
-		if snapshot.Ended(seen.before) && !s.hasLeft(&seen, move) {
+		if podfacts.Ended(seen.before) && !s.hasLeft(&seen, move) {
 			s.skip(i)
 		}
 	case gputask.HasSucceeded(seen.task.GPUTask, move.Pod):
@@ -121,7 +121,7 @@ func (s *step) updateEvicted(i int, seen observedMove) {
 	case seen.after == nil || seen.after.Spec.NodeName == "":
 	case move.To.Node != "" && seen.after.Spec.NodeName != move.To.Node:
 		record.State, record.Node = v1.MoveElsewhere, seen.after.Spec.NodeName
-	case runs(seen.after) || snapshot.Ended(seen.after):
+	case runs(seen.after) || podfacts.Ended(seen.after):
 		record.State, record.Node = v1.MoveMoved, seen.after.Spec.NodeName
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // TestRandomPlans carries out many plans in a model of a cluster. The process is killed
@@ -261,7 +261,7 @@ func (m *model) deletePods(task *v1.GPUTask) {
 }
 
 func (m *model) deletePod(pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" || snapshot.Ended(pod) {
+	if pod.Spec.NodeName == "" || podfacts.Ended(pod) {
 		delete(m.pods, pod.Name)
 		return
 	}

@@ -5,7 +5,6 @@ package moveplan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // lostPodPause is how long gpu-controller may wait before it recreates a Pod that was lost
@@ -54,13 +54,7 @@ func startsOrRuns(pod *corev1.Pod, predecessor types.UID) bool {
 	if pod == nil || pod.UID == predecessor || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
 		return false
 	}
-	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		waiting := status.State.Waiting
-		if waiting != nil && waiting.Reason != "" && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing" {
-			return false
-		}
-	}
-	return pod.Status.Phase == corev1.PodPending || pod.Status.Phase == corev1.PodRunning
+	return podfacts.WaitsFor(pod) == nil && !podfacts.Ended(pod)
 }
 
 // span is how long the rest of a plan usually takes at most: reservations are renewed before it

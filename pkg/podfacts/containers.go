@@ -33,6 +33,9 @@ const AnnotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 // that asks for GPUs, or the first. It is "" for a Pod without containers.
 func WorkContainer(pod *corev1.Pod) string {
 	containers := pod.Spec.Containers
+	if len(containers) == 1 {
+		return containers[0].Name
+	}
 	for _, is := range []func(*corev1.Container) bool{
 		func(c *corev1.Container) bool { return c.Name == v1.ContainerName },
 		func(c *corev1.Container) bool { return c.Name == pod.Annotations[AnnotationDefaultContainer] },
@@ -61,7 +64,7 @@ func asksForGPUs(c *corev1.Container) bool {
 func RoleOf(pod *corev1.Pod, container string) Role {
 	for i := range pod.Spec.InitContainers {
 		if c := &pod.Spec.InitContainers[i]; c.Name == container {
-			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			if IsSidecar(c) {
 				return Sidecar
 			}
 			return Init
@@ -71,6 +74,11 @@ func RoleOf(pod *corev1.Pod, container string) Role {
 		return Work
 	}
 	return Companion
+}
+
+// IsSidecar reports whether a container for initialization runs on beside the others.
+func IsSidecar(initContainer *corev1.Container) bool {
+	return initContainer.RestartPolicy != nil && *initContainer.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // StatusOf returns the status of a container, of whatever kind; nil if there is none.

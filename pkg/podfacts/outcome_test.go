@@ -44,21 +44,21 @@ func TestWhatPodsCountAs(t *testing.T) {
 		"a fault before the proxy was lost": {makePod().failed("", "").states(ended(1, "Error"), notFound()), Failed, ""},
 
 		// The containers were lost, mostly as the node was rebooted.
-		"the kubelet finds no container":           {makePod().failed("", "").states(notFound(), notFound()).wasRunning(), Lost, ""},
-		"the kubelet finds no container, in short": {makePod().failed("", "").states(notFound()), Lost, ""},
-		"containerd finds no process":              {makePod().failed("", "").states(ended(255, "Unknown"), ended(255, "Unknown")), Lost, ""},
-		"the work was lost, the proxy failed":      {makePod().failed("", "").states(notFound(), ended(1, "Error")), Lost, ""},
-		"the proxy was lost after the work":        {makePod().failed("", "").states(ended(0, "Completed"), ended(255, "Unknown")), Lost, ""},
+		"the kubelet finds no container":           {makePod().failed("", "").states(notFound(), notFound()).wasRunning(), Lost, "lost with its node"},
+		"the kubelet finds no container, in short": {makePod().failed("", "").states(notFound()), Lost, "lost with its node"},
+		"containerd finds no process":              {makePod().failed("", "").states(ended(255, "Unknown"), ended(255, "Unknown")), Lost, "lost with its node"},
+		"the work was lost, the proxy failed":      {makePod().failed("", "").states(notFound(), ended(1, "Error")), Lost, "lost with its node"},
+		"the proxy was lost after the work":        {makePod().failed("", "").states(ended(0, "Completed"), ended(255, "Unknown")), Lost, "lost with its node"},
 		"lost during initialization": {
-			makePod().failed("", "").initContainer("prepare", false, ended(255, "Unknown")).states(waiting("PodInitializing"), waiting("PodInitializing")), Lost, "",
+			makePod().failed("", "").initContainer("prepare", false, ended(255, "Unknown")).states(waiting("PodInitializing"), waiting("PodInitializing")), Lost, "lost with its node",
 		},
 		"lost with a sidecar that had failed": {
-			makePod().failed("", "").initContainer("mesh", true, ended(1, "Error")).states(notFound(), ended(0, "Completed")), Lost, "",
+			makePod().failed("", "").initContainer("mesh", true, ended(1, "Error")).states(notFound(), ended(0, "Completed")), Lost, "lost with its node",
 		},
 		"failed beside a sidecar that was lost": {
 			makePod().failed("", "").initContainer("mesh", true, notFound()).states(ended(1, "Error"), ended(0, "Completed")), Failed, "",
 		},
-		"declared lost by a controller": {makePod().failed("NodeLost", "Node node-1 which was running pod train is unresponsive").states(running(), running()), Lost, ""},
+		"declared lost by a controller": {makePod().failed("NodeLost", "Node node-1 which was running pod train is unresponsive").states(running(), running()), Lost, "lost with its node"},
 
 		// Stopped by somebody.
 		"pressure for a node's memory":       {makePod().failed("Evicted", "The node was low on resource: memory. ").states(ended(137, "Error"), ended(137, "Error")).disrupted(kubelet), Lost, "stopped by its node"},
@@ -75,13 +75,13 @@ func TestWhatPodsCountAs(t *testing.T) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse}}
 		}), Failed, ""},
 		"a preemption that waits for its Pod":  {makePod().phase(corev1.PodRunning).states(running(), running()).disrupted("PreemptionByScheduler"), Running, "preempted"},
-		"failed without ever having had nodes": {makePod().unbound().failed("", ""), Lost, ""},
+		"failed without ever having had nodes": {makePod().unbound().failed("", ""), Lost, "lost with its node"},
 
 		// Given up by its node before a container had started.
-		"its own deadline before it started": {makePod().failed("DeadlineExceeded", "Pod was active on the node longer than the specified deadline").states(notFound(), notFound()), Refused, ""},
-		"its own deadline, initializing":     {makePod().failed("DeadlineExceeded", "").initContainer("prepare", false, notFound()).states(waiting("PodInitializing"), waiting("PodInitializing")), Refused, ""},
-		"a volume too many":                  {makePod().rejected("VolumeAttachmentLimitExceeded", "too many volumes"), Refused, ""},
-		"a reason that nobody knows yet":     {makePod().rejected("SomethingNew", "for a new reason"), Refused, ""},
+		"its own deadline before it started": {makePod().failed("DeadlineExceeded", "Pod was active on the node longer than the specified deadline").states(notFound(), notFound()), Refused, "refused by its node"},
+		"its own deadline, initializing":     {makePod().failed("DeadlineExceeded", "").initContainer("prepare", false, notFound()).states(waiting("PodInitializing"), waiting("PodInitializing")), Refused, "refused by its node"},
+		"a volume too many":                  {makePod().rejected("VolumeAttachmentLimitExceeded", "too many volumes"), Refused, "refused by its node"},
+		"a reason that nobody knows yet":     {makePod().rejected("SomethingNew", "for a new reason"), Refused, "refused by its node"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

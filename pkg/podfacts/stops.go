@@ -11,11 +11,19 @@ import (
 // a shutdown. An eviction for exceeding a limit of its own is none.
 func IsDisrupted(pod *corev1.Pod) bool { return disruption(pod) != nil }
 
-// StoppedBy returns in a few words who stops a Pod, or has: "preempted", "evicted" …; "" if nobody does, or it can't be seen.
+// StoppedBy returns in a few words what stops a Pod other than itself, or has: "preempted", "evicted", "refused by its node" …; "" if
+// nothing does, or it can't be seen.
 func StoppedBy(pod *corev1.Pod) string {
 	condition := disruption(pod)
 	if condition == nil {
-		return ""
+		switch OutcomeOf(pod) {
+		case Refused:
+			return "refused by its node"
+		case Lost:
+			return lostWithNode
+		default:
+			return ""
+		}
 	}
 	switch condition.Reason {
 	case corev1.PodReasonPreemptionByScheduler:
@@ -23,7 +31,7 @@ func StoppedBy(pod *corev1.Pod) string {
 	case "EvictionByEvictionAPI":
 		return "evicted"
 	case "DeletionByTaintManager", "DeletionByPodGC":
-		return "lost with its node"
+		return lostWithNode
 	case "DeletionByDeviceTaintManager":
 		return "lost with its device"
 	case corev1.PodReasonTerminationByKubelet:
@@ -32,6 +40,8 @@ func StoppedBy(pod *corev1.Pod) string {
 		return "stopped: " + condition.Reason
 	}
 }
+
+const lostWithNode = "lost with its node"
 
 func disruption(pod *corev1.Pod) *corev1.PodCondition {
 	condition := Condition(pod, corev1.DisruptionTarget)

@@ -32,6 +32,24 @@ func EndedAt(pod *corev1.Pod) (at time.Time, known bool) {
 	return at, !at.IsZero()
 }
 
+// BeganAt returns when the first container of a Pod began, by its node's clock; those for initialization do not count. One that could
+// not be started has no begin, though a container runtime may write one of 1970.
+func BeganAt(pod *corev1.Pod) (at time.Time, known bool) {
+	for i := range pod.Status.ContainerStatuses {
+		var began time.Time
+		switch state := &pod.Status.ContainerStatuses[i].State; {
+		case state.Running != nil:
+			began = state.Running.StartedAt.Time
+		case state.Terminated != nil:
+			began = state.Terminated.StartedAt.Time
+		}
+		if began.Unix() > 0 && (at.IsZero() || began.Before(at)) {
+			at = began
+		}
+	}
+	return at, !at.IsZero()
+}
+
 // Started returns when a Pod began its current work, by its node's clock: a container that was restarted has lost everything before.
 func Started(pod *corev1.Pod) time.Time {
 	work := StatusOf(pod, WorkContainer(pod))

@@ -16,6 +16,7 @@ import (
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 
 	"falldio.github.io/gpu-controller/pkg/checkpoint"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
@@ -298,8 +299,7 @@ func mayTake(lender *queueing.Lender, pod *corev1.Pod, priority int32, now time.
 	if lender.Reclaim.Policy == queueing.ReclaimLowerPriority && schedulingv1.PodPriority(pod) >= priority {
 		return false
 	}
-	one := checkpoint.Pod{Pod: pod}
-	return now.Sub(one.FirstStarted()) >= lender.Reclaim.MinRuntime
+	return now.Sub(podfacts.FirstStarted(pod)) >= lender.Reclaim.MinRuntime
 }
 
 // Victim is for Cluster.Victim: it returns the priority by which victims are chosen, and whether a Pod may be

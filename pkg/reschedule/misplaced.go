@@ -15,6 +15,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -123,7 +124,7 @@ func misplacedMove(task clusterview.Task, nodes map[string]*corev1.Node, now tim
 	move := &Move{Task: task.GPUTask, NeedsRoom: true}
 	for _, pod := range task.Pods {
 		node := nodes[pod.Spec.NodeName]
-		if node == nil || pod.DeletionTimestamp != nil || snapshot.Ended(pod) || isPinned(task.GPUTask, pod, now) {
+		if node == nil || pod.DeletionTimestamp != nil || podfacts.Ended(pod) || isPinned(task.GPUTask, pod, now) {
 			continue
 		}
 		reason := misplaced(pod, node)

@@ -10,10 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // Annotations that keep a Pod where it is, by which users tell the autoscalers of nodes as much.
@@ -106,7 +105,7 @@ func keptBy(pod *corev1.Pod, now time.Time) string {
 	}
 	value := pod.Annotations[annotationDoNotDisrupt]
 	lasts, err := time.ParseDuration(value)
-	if value == "true" || (err == nil && now.Before((&checkpoint.Pod{Pod: pod}).FirstStarted().Add(lasts))) {
+	if value == "true" || (err == nil && now.Before(podfacts.FirstStarted(pod).Add(lasts))) {
 		return annotationDoNotDisrupt + "=" + value
 	}
 	return ""
@@ -174,7 +173,7 @@ func complete(task *clusterview.Task) bool {
 		switch {
 		case pod.Status.Phase == corev1.PodSucceeded:
 			succeeded++
-		case !snapshot.Ended(pod):
+		case !podfacts.Ended(pod):
 			active++
 		}
 	}
@@ -203,7 +202,7 @@ func (p *Planner) temporaryTaskReason(task *clusterview.Task) string {
 	if rules := task.Spec.Rescheduling; rules != nil && rules.MinRuntimeSeconds != nil {
 		least := time.Duration(*rules.MinRuntimeSeconds) * time.Second
 		for _, pod := range task.Pods {
-			if !snapshot.Ended(pod) && p.Now.Sub((&checkpoint.Pod{Pod: pod}).Started()) < least {
+			if !podfacts.Ended(pod) && p.Now.Sub(podfacts.Started(pod)) < least {
 				return fmt.Sprintf("it has run for less than spec.rescheduling.minRuntimeSeconds (%d)", *rules.MinRuntimeSeconds)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // Cards are the UUIDs of a node's GPUs, by their index in the engine. Those of a node
@@ -177,7 +178,7 @@ func (c Cards) Assignment(pod *corev1.Pod, indices []int) (string, error) {
 	}
 	for i := range pod.Spec.InitContainers {
 		container := &pod.Spec.InitContainers[i]
-		if restarts := container.RestartPolicy; restarts != nil && *restarts == corev1.ContainerRestartPolicyAlways {
+		if podfacts.IsSidecar(container) {
 			// A sidecar keeps its cards while the other containers run.
 			next += c.assign(&assignment, container, indices[min(next, len(indices)):], indices[0])
 			continue

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // Cluster is the state of Nodes and Pods as the engine sees it.
@@ -39,7 +40,7 @@ func (v *NodeView) Cluster(policy placement.Policy, nodes []*corev1.Node, pods [
 	var guessed []*corev1.Pod
 	for _, pod := range pods {
 		node := described[pod.Spec.NodeName]
-		if node == nil || Ended(pod) {
+		if node == nil || podfacts.Ended(pod) {
 			continue
 		}
 		if _, known := c.Cards[node.Name].Assigned(pod); known || !WantsCards(pod) {

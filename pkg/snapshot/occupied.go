@@ -51,8 +51,3 @@ func healthyFirst(gpus []placement.GPU, count int) []int {
 	all := slices.Concat(healthy, broken)
 	return all[:min(count, len(all))]
 }
-
-// Ended reports whether a Pod has succeeded or failed: it no longer holds anything.
-func Ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}

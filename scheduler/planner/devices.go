@@ -17,7 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"falldio.github.io/gpu-controller/pkg/informer"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 )
 
@@ -85,7 +85,7 @@ func (p *Planner) resolveSelections(ctx context.Context) {
 	}
 	for _, name := range resolved {
 		pod := p.observeAgain(name)
-		if pod != nil && pod.Spec.NodeName == "" && !snapshot.Ended(pod) && p.registry.Member(pod.UID) == nil {
+		if pod != nil && pod.Spec.NodeName == "" && !podfacts.Ended(pod) && p.registry.Member(pod.UID) == nil {
 			p.activate([]*corev1.Pod{pod}) // it is kube-scheduler's alone
 		}
 	}
@@ -134,7 +134,7 @@ func (p *Planner) followClaims(pod *corev1.Pod) {
 	if p.counter == nil || len(pod.Spec.ResourceClaims) == 0 {
 		return
 	}
-	if pod.Spec.NodeName != "" || snapshot.Ended(pod) {
+	if pod.Spec.NodeName != "" || podfacts.Ended(pod) {
 		p.forgetClaims(pod)
 		return
 	}

@@ -19,9 +19,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/pkg/disruption"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/podwrite"
 	"falldio.github.io/gpu-controller/pkg/preemption"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // evictLimit bounds how long the API server may take for one Pod.
@@ -66,7 +66,7 @@ func (p *Planner) running(pods []*corev1.Pod) (list []*corev1.Pod) {
 	return list
 }
 
-func isRunning(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !snapshot.Ended(pod) }
+func isRunning(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !podfacts.Ended(pod) }
 
 // without returns the Pods that are not among others.
 func without(pods, others []*corev1.Pod) (rest []*corev1.Pod) {

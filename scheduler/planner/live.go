@@ -14,6 +14,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/placement/packing"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
@@ -66,7 +67,7 @@ func (l *liveCluster) setNode(name string, object *corev1.Node) {
 
 // setPod records a Pod that has a node as it is.
 func (l *liveCluster) setPod(pod *corev1.Pod) {
-	if snapshot.Ended(pod) {
+	if podfacts.Ended(pod) {
 		l.removePod(pod)
 		return
 	}

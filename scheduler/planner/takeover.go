@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/scheduler/binding"
 )
 
@@ -94,7 +94,7 @@ func (p *Planner) bindable(all []corev1.Pod) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i := range all {
 		pod := &all[i]
-		if pod.Spec.NodeName == "" && !snapshot.Ended(pod) && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 &&
+		if pod.Spec.NodeName == "" && !podfacts.Ended(pod) && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 &&
 			p.registry.Concerns(pod) && p.registry.Serves(pod.Spec.SchedulerName) {
 			pods = append(pods, pod)
 		}
@@ -196,7 +196,7 @@ func (p *Planner) stillToCome(ctx context.Context, pods []*corev1.Pod) []*corev1
 
 // willCome reports whether the registry is yet to get a Pod as it is now.
 func (p *Planner) willCome(live *corev1.Pod) bool {
-	if snapshot.Ended(live) || !p.registry.Concerns(live) {
+	if podfacts.Ended(live) || !p.registry.Concerns(live) {
 		return false // the informers don't show Pods that have ended, and the registry has only those that it handles
 	}
 	member := p.registry.Member(live.UID)

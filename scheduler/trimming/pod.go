@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // trimPod drops what nothing in a scheduler looks at. The scheduler never writes whole Pods:
@@ -51,7 +51,7 @@ func (t *Trimmer) trimStatuses(statuses []corev1.ContainerStatus) []corev1.Conta
 	var kept []corev1.ContainerStatus
 	for i := range statuses {
 		before := &statuses[i]
-		restarted := checkpoint.WasRestarted(before)
+		restarted := podfacts.WasRestarted(before)
 		if before.Resources == nil && before.AllocatedResources == nil && !restarted {
 			continue
 		}

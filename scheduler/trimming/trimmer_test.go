@@ -18,8 +18,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/randfill"
 
-	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 func trim(t *testing.T, object any) {
@@ -73,7 +73,7 @@ func TestWhenAContainerWasRestartedIsKept(t *testing.T) {
 		}},
 	}}
 	trim(t, pod)
-	if got := (&checkpoint.Pod{Pod: pod}).Started(); !got.Equal(again.Time) {
+	if got := podfacts.Started(pod); !got.Equal(again.Time) {
 		t.Errorf("its work began at %v, want %v", got, again)
 	}
 }
@@ -157,7 +157,7 @@ func TestATrimmedPodNeedsTheSame(t *testing.T) {
 				t.Fatalf("requests differ: %s", diff)
 			}
 		}
-		if full, trimmed := (&checkpoint.Pod{Pod: before}).Started(), (&checkpoint.Pod{Pod: pod}).Started(); !full.Equal(trimmed) {
+		if full, trimmed := podfacts.Started(before), podfacts.Started(pod); !full.Equal(trimmed) {
 			t.Fatalf("its work began at %v, want %v", trimmed, full)
 		}
 		if diff := cmp.Diff(featuresOf(t, before), featuresOf(t, pod)); diff != "" {

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // fact is one thing that happened in a cluster with queues. One of its pointers is set, or killed, or mark.
@@ -132,8 +132,8 @@ func podFactOf(event watch.EventType, pod *corev1.Pod) *podFact {
 		ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed, leaving: pod.DeletionTimestamp != nil,
 		gone: event == watch.Deleted, promise: gputask.StartEstimateOf(pod), revision: pod.ResourceVersion,
 	}
-	p.boundAt, _ = gpuqueue.BoundAt(pod)
-	p.endedAt, _ = gpuqueue.EndedAt(pod)
+	p.boundAt, _ = podfacts.BoundAt(pod)
+	p.endedAt, _ = podfacts.EndedAt(pod)
 	return p
 }
 

@@ -7,11 +7,13 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // SpanState is what a Pod does for a while.
@@ -51,17 +53,14 @@ type Life struct {
 
 // LifeOf returns what happened to a Pod so far. gone is when it was deleted; nil for a Pod that still exists.
 func LifeOf(pod *corev1.Pod, gone *metav1.Time) Life {
-	life := Life{Pod: pod.Name, Node: pod.Spec.NodeName, Attempt: pod.Labels[v1.LabelAttempt], Created: pod.CreationTimestamp, Why: whyStopped(pod)}
+	life := Life{Pod: pod.Name, Node: pod.Spec.NodeName, Attempt: pod.Labels[v1.LabelAttempt], Created: pod.CreationTimestamp, Why: podfacts.StoppedBy(pod)}
 	if pod.Spec.NodeName != "" {
-		life.Scheduled = &pod.CreationTimestamp
+		life.Scheduled = timeOf(podfacts.BoundAt(pod))
 	}
-	for i := range pod.Status.Conditions {
-		condition := &pod.Status.Conditions[i]
-		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue {
-			life.Scheduled = &condition.LastTransitionTime
-		}
+	life.Running, life.Ended = timeOf(podfacts.BeganAt(pod)), timeOf(podfacts.EndedAt(pod))
+	if failure, found := podfacts.Failure(pod); found {
+		life.Note = strings.TrimSpace(failure.Reason + " " + failure.Message)
 	}
-	life.Running, life.Ended, life.Note = containerTimes(pod)
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
 		life.End = SpanSucceeded
@@ -81,54 +80,12 @@ func LifeOf(pod *corev1.Pod, gone *metav1.Time) Life {
 	return life
 }
 
-// containerTimes returns when the first container of a Pod began, when the last one ended, and what the last one that failed says.
-func containerTimes(pod *corev1.Pod) (began, ended *metav1.Time, note string) {
-	for i := range pod.Status.ContainerStatuses {
-		state := &pod.Status.ContainerStatuses[i].State
-		var start *metav1.Time
-		switch {
-		case state.Running != nil:
-			start = &state.Running.StartedAt
-		case state.Terminated != nil:
-			start = &state.Terminated.StartedAt
-			if ended == nil || ended.Before(&state.Terminated.FinishedAt) {
-				ended = &state.Terminated.FinishedAt
-			}
-			if state.Terminated.ExitCode != 0 {
-				note = strings.TrimSpace(state.Terminated.Reason + " " + state.Terminated.Message)
-			}
-		}
-		if start != nil && !start.IsZero() && (began == nil || start.Before(began)) {
-			began = start
-		}
+// timeOf returns a time, nil if it is not known.
+func timeOf(at time.Time, known bool) *metav1.Time {
+	if !known {
+		return nil
 	}
-	if ended != nil && ended.IsZero() {
-		ended = nil
-	}
-	return began, ended, note
-}
-
-// whyStopped returns why a Pod was or is being stopped by somebody else; empty if it was not.
-func whyStopped(pod *corev1.Pod) string {
-	for i := range pod.Status.Conditions {
-		condition := &pod.Status.Conditions[i]
-		if condition.Type != corev1.DisruptionTarget || condition.Status != corev1.ConditionTrue {
-			continue
-		}
-		switch condition.Reason {
-		case corev1.PodReasonPreemptionByScheduler:
-			return "preempted"
-		case "EvictionByEvictionAPI":
-			return "evicted"
-		case "DeletionByTaintManager", "DeletionByPodGC":
-			return "lost with its node"
-		case corev1.PodReasonTerminationByKubelet:
-			return "stopped by its node"
-		default:
-			return "stopped: " + condition.Reason
-		}
-	}
-	return ""
+	return &metav1.Time{Time: at}
 }
 
 // Spans returns the lives of the Pods of one member as one timeline. The lives are sorted by their beginning.

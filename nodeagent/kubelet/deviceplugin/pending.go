@@ -13,6 +13,7 @@ import (
 
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // boundAt returns when a Pod was bound to its node, to the second.
@@ -77,8 +78,7 @@ func pendingAllocationsOf(pod *corev1.Pod, resource string, shares bool) []Pendi
 		}
 	}
 	for i := range pod.Spec.InitContainers {
-		policy := pod.Spec.InitContainers[i].RestartPolicy
-		add(&pod.Spec.InitContainers[i], policy == nil || *policy != corev1.ContainerRestartPolicyAlways)
+		add(&pod.Spec.InitContainers[i], !podfacts.IsSidecar(&pod.Spec.InitContainers[i]))
 	}
 	for i := range pod.Spec.Containers {
 		add(&pod.Spec.Containers[i], false)

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // Correction is a Pod whose annotation is wrong.
@@ -112,9 +113,8 @@ func possible(recorded []string, pod *corev1.Pod, allocated inventory.Assignment
 func initContainers(pod *corev1.Pod) map[string]bool {
 	names := map[string]bool{}
 	for i := range pod.Spec.InitContainers {
-		policy := pod.Spec.InitContainers[i].RestartPolicy
-		if policy == nil || *policy != corev1.ContainerRestartPolicyAlways {
-			names[pod.Spec.InitContainers[i].Name] = true
+		if container := &pod.Spec.InitContainers[i]; !podfacts.IsSidecar(container) {
+			names[container.Name] = true
 		}
 	}
 	return names

@@ -133,10 +133,12 @@ func Decide(in Input) (Plan, error) {
 	}
 	d.confirmCheckpoints()
 	d.leaveUnreachableNodes()
+	d.endWithTheWork()
 	d.countSuccesses()
 	if !d.isDeleted() {
 		d.countFailures()
 		d.nameFirstFailure()
+		d.countContainerRestarts()
 		d.checkFailedIndexes("")
 		d.countRefusals()
 		d.countLosses()

@@ -102,5 +102,20 @@ func endText(pod *corev1.Pod) string {
 	if end.Reason != "" && end.Reason != "Error" {
 		text += " (" + end.Reason + ")"
 	}
+	if message := lastWords(end.Message); message != "" {
+		text += ": " + message
+	}
 	return text
+}
+
+// maxLastWords bounds what is reported of a container's termination message, in bytes.
+const maxLastWords = 256
+
+// lastWords returns a container's termination message in one line. Of a long one, it is the end: what a program writes last says why it ended.
+func lastWords(message string) string {
+	line := strings.Join(strings.Fields(message), " ")
+	if len(line) <= maxLastWords {
+		return line
+	}
+	return "…" + strings.ToValidUTF8(line[len(line)-maxLastWords:], "")
 }

@@ -114,7 +114,7 @@ func (d *decision) reportProgress() {
 // runningText returns where the task runs, whether nothing limits its shares of GPUs, which of its nodes do not answer, and how far
 // an array is.
 func (d *decision) runningText() string {
-	where := "running on " + nodeText(d.status.Nodes) + d.unlimitedText()
+	where := "running on " + nodeText(d.status.Nodes) + d.unlimitedText() + d.troubleText()
 	if d.silent != "" {
 		where += "; " + d.silent
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
@@ -28,6 +30,7 @@ func (d *decision) run() {
 			d.plan.Delete = append(d.plan.Delete, pod)
 		}
 	}
+	d.stopDone()
 	// A task that restarts as a whole starts only when no Pod from before is left: members of two
 	// attempts would wait for each other.
 	if !d.clearOldPods() {
@@ -35,6 +38,7 @@ func (d *decision) run() {
 	}
 	d.lowerMinAvailable()
 	d.declareRuntimes()
+	d.makeRoomInQuota()
 	if d.awaitsRetry() {
 		d.withdraw()
 	} else {
@@ -79,7 +83,7 @@ func (d *decision) clearOldPods() bool {
 // one for lostPodPause.
 func (d *decision) replaceAfter(m *member) (wait time.Duration, replace bool) {
 	switch {
-	case m.stale && m.state == podFailed:
+	case m.stale && m.state == podFailed && podfacts.Ended(m.pod):
 		return d.backoffLeft(m), true
 	case m.stale:
 		return 0, true
@@ -124,6 +128,37 @@ func (d *decision) withdraw() {
 	for i := range d.members {
 		m := &d.members[i]
 		if m.pod != nil && m.state == podPending && m.pod.Spec.NodeName == "" {
+			d.plan.Delete = append(d.plan.Delete, m.pod)
+		}
+	}
+}
+
+// makeRoomInQuota requests the deletion of Pods that have ended for good if a quota does not allow others: a quota may count them, and
+// status.completedIndexes and failedIndexes say how they ended. Those that have failed go last, for their logs.
+func (d *decision) makeRoomInQuota() {
+	if d.Obstacle == nil || d.Obstacle.Reason != ReasonQuotaExceeded || !d.lacksObjects() {
+		return
+	}
+	ended := func(is func(*member) bool) (pods []*corev1.Pod) {
+		for i := range d.members {
+			if m := &d.members[i]; m.pod != nil && is(m) && podfacts.Ended(m.pod) && m.pod.DeletionTimestamp == nil {
+				pods = append(pods, m.pod)
+			}
+		}
+		return pods
+	}
+	pods := ended(func(m *member) bool { return m.succeeded })
+	if len(pods) == 0 {
+		pods = ended(func(m *member) bool { return m.failed })
+	}
+	d.plan.Delete = append(d.plan.Delete, pods...)
+}
+
+// stopDone requests the deletion of Pods whose members are done, and which still run: containers that others have added, or that the
+// kubelet restarts.
+func (d *decision) stopDone() {
+	for i := range d.members {
+		if m := &d.members[i]; m.pod != nil && m.done() && podfacts.HoldsNode(m.pod) && m.pod.DeletionTimestamp == nil {
 			d.plan.Delete = append(d.plan.Delete, m.pod)
 		}
 	}

@@ -122,7 +122,7 @@ type GPUTaskSpecApplyConfiguration struct {
 	// "gpu-task", or its only container, gets the GPUs, cpu and memory of this
 	// spec. Fields of this spec win over the template. The restart policy is
 	// Never, or OnFailure if the template says so: then the kubelet restarts the
-	// container, and backoffLimit does not count it. Without a
+	// container, and backoffLimit counts that, too, as long as the Pod exists. Without a
 	// container it gets one with the image of the controller's --default-image
 	// flag. Default: such a Pod. Immutable while the task is not suspended.
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`

@@ -470,14 +470,15 @@ func mutableFields(t *testing.T, plural string) []string {
 	if err := yaml.Unmarshal(text, crd); err != nil {
 		t.Fatal(err)
 	}
-	fields := mutableIn(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"], "")
+	fields := mutableIn(new(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]), "")
 	slices.Sort(fields)
 	return fields
 }
 
-func mutableIn(schema apiextensionsv1.JSONSchemaProps, path string) []string {
+// mutableIn returns the paths of the fields that may change in a part of a spec.
+func mutableIn(schema *apiextensionsv1.JSONSchemaProps, path string) []string {
 	if schema.Items != nil && schema.Items.Schema != nil {
-		schema = *schema.Items.Schema
+		schema = schema.Items.Schema
 	}
 	opaque := path == "template" || path == "roles.template" || path == "namespaceSelector" // changed as a whole
 	if len(schema.Properties) == 0 || opaque {
@@ -488,9 +489,9 @@ func mutableIn(schema apiextensionsv1.JSONSchemaProps, path string) []string {
 		fixed["name"] = true // of which there is a list, in spec's rules
 	}
 	var fields []string
-	for name, property := range schema.Properties {
+	for name := range schema.Properties {
 		if !fixed[name] {
-			fields = append(fields, mutableIn(property, strings.TrimPrefix(path+"."+name, "."))...)
+			fields = append(fields, mutableIn(new(schema.Properties[name]), strings.TrimPrefix(path+"."+name, "."))...)
 		}
 	}
 	return fields

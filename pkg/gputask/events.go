@@ -39,18 +39,7 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 			add(eventType(refused.Reason), refused.Reason, refused.Message)
 		}
 	}
-	if refused := after.Refusals; refused != nil && (before.Refusals == nil || refused.Count > before.Refusals.Count) {
-		add(corev1.EventTypeWarning, ReasonRefusedByNode, fmt.Sprintf("node %s has refused a Pod: %s", refused.Node, refused.Message))
-	}
-	if changed := findCondition(after.Conditions, v1.ConditionSuspended); changed != nil && changed.Reason == reasonChanged && !conditionIsTrue(before.Conditions, v1.ConditionSuspended) {
-		add(corev1.EventTypeNormal, reasonChanged, changed.Message)
-	}
-	switch lost := after.Losses; {
-	case lostPods(before, after):
-		add(corev1.EventTypeWarning, ReasonPodLost, lostEvent(after))
-	case lost != nil && lost.Reason != v1.LossIgnored && (before.Losses == nil || lost.Count > before.Losses.Count):
-		add(corev1.EventTypeWarning, string(lost.Reason), fmt.Sprintf("%s; attempt %d follows at %s UTC", lost.Message, lost.Count+1, lost.NextTime.UTC().Format(time.TimeOnly)))
-	}
+	events = append(events, podEvents(before, after)...)
 	if after.Phase == before.Phase {
 		return events
 	}
@@ -67,6 +56,28 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 		failed := findCondition(after.Conditions, v1.ConditionFailed)
 		add(eventType(failed.Reason), failed.Reason, failed.Message)
 	case v1.PhaseWaiting, v1.PhasePending:
+	}
+	return events
+}
+
+// podEvents returns the Events about Pods that a task has lost, that nodes have refused, or that are
+// replaced since the task was changed.
+func podEvents(before, after *v1.GPUTaskStatus) []Event {
+	var events []Event
+	if refused := after.Refusals; refused != nil && (before.Refusals == nil || refused.Count > before.Refusals.Count) {
+		events = append(events, Event{corev1.EventTypeWarning, ReasonRefusedByNode, fmt.Sprintf("node %s has refused a Pod: %s", refused.Node, refused.Message)})
+	}
+	changed := findCondition(after.Conditions, v1.ConditionSuspended)
+	switch lost := after.Losses; {
+	case changed != nil && changed.Reason == reasonChanged && !conditionIsTrue(before.Conditions, v1.ConditionSuspended):
+		events = append(events, Event{corev1.EventTypeNormal, reasonChanged, changed.Message})
+	case lostPods(before, after):
+		events = append(events, Event{corev1.EventTypeWarning, ReasonPodLost, lostEvent(after)})
+	case lost != nil && lost.Reason != v1.LossIgnored && (before.Losses == nil || lost.Count > before.Losses.Count):
+		events = append(events, Event{
+			corev1.EventTypeWarning, string(lost.Reason),
+			fmt.Sprintf("%s; attempt %d follows at %s UTC", lost.Message, lost.Count+1, lost.NextTime.UTC().Format(time.TimeOnly)),
+		})
 	}
 	return events
 }

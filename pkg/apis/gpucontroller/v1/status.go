@@ -46,7 +46,8 @@ const (
 	ConditionScheduled = "Scheduled"
 	// ConditionRunning is True while the phase is Running.
 	ConditionRunning = "Running"
-	// ConditionSuspended is True while spec.suspend or a queueing system holds the task.
+	// ConditionSuspended is True while spec.suspend or a queueing system holds the task, or Pods stop that
+	// were made before it was changed.
 	ConditionSuspended = "Suspended"
 	// ConditionFailureTarget turns True when the task is going to fail and its
 	// Pods are being stopped.

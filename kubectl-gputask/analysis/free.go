@@ -55,7 +55,7 @@ func (v *View) free(gang *snapshot.Members[*corev1.Pod]) *Free {
 			f.Closed++
 			continue
 		}
-		f.count(node.Name, cards, reserved[node.Name])
+		f.count(node.Name, cards, v.Cards[node.Name], reserved[node.Name])
 	}
 	return f
 }
@@ -106,11 +106,12 @@ func (v *View) isEligible(name string, request *placement.Request) bool {
 	}
 }
 
-func (f *Free) count(node string, cards []placement.CardState, reserved map[int]bool) {
+func (f *Free) count(node string, cards []placement.CardState, names snapshot.Cards, reserved map[int]bool) {
 	whole := 0
 	for i, card := range cards {
 		f.GPUs++
 		switch {
+		case card.Broken && names.Cordoned(i): // nobody gets it, and nothing is wrong with it
 		case card.Broken:
 			f.Unhealthy++
 		case reserved[i]:

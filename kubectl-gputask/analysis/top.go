@@ -63,7 +63,7 @@ const (
 	CardBusy      CardUse = "Busy"
 	CardShared    CardUse = "Shared"
 	CardReserved  CardUse = "Reserved"
-	CardClosed    CardUse = "Closed"  // free, but its node takes no Pods
+	CardClosed    CardUse = "Closed"  // free, but it is cordoned, or its node takes no Pods
 	CardDivided   CardUse = "Divided" // into MIG slices, of which each has its own use
 	CardFree      CardUse = "Free"
 )
@@ -175,8 +175,9 @@ func (v *View) Top(load Utilization) *Top {
 func (v *View) nodeUse(node *corev1.Node, reserved map[int]bool, load Utilization) NodeUse {
 	use := NodeUse{Name: node.Name, Model: snapshot.Model(node), Pool: node.Labels[v1.LabelNodePool], Notice: v.closed(node)}
 	for i, state := range v.Cluster.CardStates(node.Name) {
-		state.Broken = state.Broken && !v.Cards[node.Name].Paused() // the notice says it
-		card := cardUse(state, reserved[i], use.Notice != "")
+		cordoned := v.Cards[node.Name].Cordoned(i)
+		state.Broken = state.Broken && !cordoned && !v.Cards[node.Name].Paused() // the notice says it
+		card := cardUse(state, reserved[i], cordoned || use.Notice != "")
 		if names := v.Cards[node.Name].Names([]int{i}); len(names) == 1 {
 			card.meter(load, names[0])
 		}

@@ -167,7 +167,7 @@ func dividedSign(card *analysis.Card) (string, Style) {
 }
 
 func legend(p *Page, top *analysis.Top) {
-	p.Printf("\n%s free  %s busy  %s shared (tenths)  %s reserved  %s free, but its node takes no Pods  %s unhealthy",
+	p.Printf("\n%s free  %s busy  %s shared (tenths)  %s reserved  %s free, but takes no Pods  %s unhealthy",
 		p.Paint(Green, "."), p.Paint(Blue, "#"), p.Paint(Purple, "1-9"), p.Paint(Yellow, "r"), p.Paint(Faint, "-"), p.Paint(Red, "x"))
 	if len(top.Profiles) > 0 {
 		p.Printf("  %s %s %s MIG slices all free, some held, all held", p.Paint(Green, "o"), p.Paint(Purple, "m"), p.Paint(Blue, "M"))

@@ -22,6 +22,8 @@ type Cards struct {
 	// paused is true while neither the kubelet nor a DRA driver offers any of the cards that
 	// the agent lists.
 	paused bool
+	// cordoned are the indices of healthy cards that people have cordoned.
+	cordoned []int
 	// numbers are those of the cards among all GPUs that the agent lists, divided ones included;
 	// nil if none is divided. divided are the others.
 	numbers []int
@@ -86,6 +88,9 @@ func (c Cards) Anonymous() bool { return len(c.uuids) == 0 }
 // the agent, the kubelet or a DRA driver restarts. Until it does, no Pod can get them; places that are kept
 // on them are kept on.
 func (c Cards) Paused() bool { return c.paused }
+
+// Cordoned reports whether people have cordoned a healthy card, given its index: no further Pod gets it.
+func (c Cards) Cordoned(index int) bool { return slices.Contains(c.cordoned, index) }
 
 // Translate converts indices of the cards before to indices of these; cards that are gone
 // are left out. If the UUIDs before are unknown, the indices are unchanged.

@@ -57,13 +57,13 @@ func (v *NodeView) offers(node *corev1.Node) []corev1.ResourceName {
 
 // publishedGPUs returns the GPUs of a node that has no agent and no device plugin, but a DRA
 // driver. NVLink groups are not known of them.
-func publishedGPUs(published []PublishedGPU) ([]placement.GPU, Cards) {
+func publishedGPUs(published []PublishedGPU, cordon inventory.Cordon) ([]placement.GPU, Cards) {
 	published = published[:min(len(published), placement.MaxCards)]
 	gpus := make([]placement.GPU, len(published))
 	uuids := make([]string, len(published))
 	for i := range published {
 		one := &published[i]
-		gpus[i] = placement.GPU{Memory: one.MemoryMiB, Group: -1, NUMA: one.NUMANode, Broken: one.Tainted}
+		gpus[i] = placement.GPU{Memory: one.MemoryMiB, Group: -1, NUMA: one.NUMANode, Broken: one.Tainted || cordon.HasUUID(one.UUID)}
 		uuids[i] = one.UUID
 	}
 	return gpus, newCards(uuids)

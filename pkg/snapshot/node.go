@@ -83,7 +83,7 @@ func (v *NodeView) gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 	case len(published) == 0 || offersGPUs(node):
 		return unlistedGPUs(node), Cards{}, nil
 	}
-	gpus, cards := publishedGPUs(published)
+	gpus, cards := publishedGPUs(published, inventory.ParseCordon(node.Annotations[inventory.CordonAnnotation]))
 	return gpus, cards, nil
 }
 
@@ -95,9 +95,11 @@ func (v *NodeView) listedGPUs(node *corev1.Node, text string) ([]placement.GPU, 
 		return nil, Cards{}, err
 	}
 	mayAllocate, paused := v.mayAllocate(node), true
+	cordon := inventory.ParseCordon(node.Annotations[inventory.CordonAnnotation])
 	gpus := make([]placement.GPU, 0, len(listed.GPUs))
 	uuids, numbers := make([]string, 0, len(listed.GPUs)), make([]int, 0, len(listed.GPUs))
 	var divided []Divided
+	var cordoned []int
 	for i := range listed.GPUs {
 		gpu := &listed.GPUs[i]
 		if gpu.MIG { // nobody can have it as a whole
@@ -111,11 +113,15 @@ func (v *NodeView) listedGPUs(node *corev1.Node, text string) ([]placement.GPU, 
 		paused = paused && !available
 		gpus = append(gpus, placement.GPU{
 			Memory: gpu.MemoryMiB, Group: orNone(gpu.NVLinkGroup), NUMA: orNone(gpu.NUMANode),
-			Broken: gpu.Health != inventory.Healthy || !available,
+			Broken: gpu.Health != inventory.Healthy || !available || cordon.Has(gpu),
 		})
+		if gpu.Health == inventory.Healthy && cordon.Has(gpu) {
+			cordoned = append(cordoned, len(uuids))
+		}
 		uuids, numbers = append(uuids, gpu.UUID), append(numbers, i)
 	}
 	cards := newCards(uuids)
+	cards.cordoned = cordoned
 	cards.paused = paused && len(uuids) > 0 || len(uuids) == 0 && hasSlices(divided) && !offersSlices(node)
 	if len(divided) > 0 {
 		cards.numbers, cards.divided = numbers, divided

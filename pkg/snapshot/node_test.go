@@ -61,6 +61,10 @@ func TestTheGPUsOfANode(t *testing.T) {
 			node: node(listing(twoCards)),
 			want: []placement.GPU{{Memory: 40960, Group: 1}, {Memory: 40960, Group: -1, NUMA: -1, Broken: true}},
 		},
+		"as its agent lists them, one of them cordoned": {
+			node: node(listing(twoCards), func(n *corev1.Node) { n.Annotations[inventory.CordonAnnotation] = "0" }),
+			want: []placement.GPU{{Memory: 40960, Group: 1, Broken: true}, {Memory: 40960, Group: -1, NUMA: -1, Broken: true}},
+		},
 		"as its agent lists them, offered as shares": {
 			node: node(listing(twoCards), offering(v1.ResourceGPUPercent, "200")),
 			want: []placement.GPU{{Memory: 40960, Group: 1}, {Memory: 40960, Group: -1, NUMA: -1, Broken: true}},
@@ -113,6 +117,34 @@ func TestTheGPUsOfANode(t *testing.T) {
 				t.Errorf("GPUs (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestCordonedGPUs(t *testing.T) {
+	t.Parallel()
+	const three = `{"version":"v1","gpus":[{"index":0,"uuid":"GPU-a","health":"Healthy"},{"index":1,"uuid":"GPU-b","health":"Healthy"},{"index":2,"uuid":"GPU-c","health":"Unhealthy"}]}`
+	for text, want := range map[string][]int{
+		"": nil, "0": {0}, "GPU-b": {1}, "0,GPU-b": {0, 1}, " 1 , 0": {0, 1}, "3,GPU-x,-1": nil, "all": nil, "2": nil, // it is unhealthy
+	} {
+		got, cards, err := (&NodeView{}).Node(node(listing(three), func(n *corev1.Node) { n.Annotations[inventory.CordonAnnotation] = text }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cordoned, usable []int
+		for i, gpu := range got.GPUs {
+			if cards.Cordoned(i) {
+				cordoned = append(cordoned, i)
+			}
+			if !gpu.Broken {
+				usable = append(usable, i)
+			}
+		}
+		if diff := cmp.Diff(want, cordoned); diff != "" {
+			t.Errorf("%q: cordoned are (-want +got):\n%s", text, diff)
+		}
+		if len(usable) != 2-len(want) {
+			t.Errorf("%q: usable are %v", text, usable)
+		}
 	}
 }
 

@@ -95,6 +95,32 @@ func TestAnEventOnTheNodeSaysWhichGPUsAreNotUsed(t *testing.T) {
 	}
 }
 
+func TestACordonedGPUGetsNoFurtherPod(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "l", 2)
+	holder := at(pod("holder", 1), "a", 0)
+	f.comes(holder)
+	f.change("a", func(n *corev1.Node) { n.Annotations[inventory.CordonAnnotation] = "0,a-1" })
+	waits := pod("waits", 1)
+	f.comes(waits)
+	if decision := f.decide(waits); decision.Node != "" {
+		t.Fatalf("both GPUs are cordoned, decision %+v", decision)
+	}
+	f.goes(holder)
+	f.clock.Step(fallbackRetry)
+	if decision := f.decide(waits); decision.Node != "" {
+		t.Fatalf("both GPUs are still cordoned, decision %+v", decision)
+	}
+	f.change("a", func(n *corev1.Node) { n.Annotations[inventory.CordonAnnotation] = "a-1" })
+	if due := f.due(cacheLag); len(due) == 0 {
+		t.Error("nobody is woken when the cordon ends")
+	}
+	if decision := f.decide(waits); decision.Node != "a" || f.cardsOf(waits)[0] != 0 {
+		t.Errorf("GPU 0 is used again, decision %+v, cards %v", decision, f.cardsOf(waits))
+	}
+}
+
 // event returns an Event that was recorded; nothing if there is none.
 func (f *fixture) event() string {
 	select {

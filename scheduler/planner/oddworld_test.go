@@ -70,13 +70,17 @@ func oddNode(dice *rand.Rand, name string) *corev1.Node {
 	case 4:
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule})
 	}
+	if dice.IntN(8) == 0 {
+		node.Spec.Unschedulable = true
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	}
 	return node
 }
 
 // oddNeeds returns what the Pods of a role need that those of others may not.
 func oddNeeds(dice *rand.Rand) func(*corev1.Pod) {
 	gpus, model, foreign := []int{0, 1, 1, 2, 3, 8, 40, 65}[dice.IntN(8)], []string{"", "", "", "", "x"}[dice.IntN(5)], dice.IntN(12) == 0
-	toleratesCordon, toleratesAll := dice.IntN(4) == 0, dice.IntN(6) == 0
+	toleratesCordon, toleratesAll := dice.IntN(2) == 0, dice.IntN(6) == 0
 	return func(p *corev1.Pod) {
 		requests := p.Spec.Containers[0].Resources.Requests
 		requests[v1.ResourceGPU] = resource.MustParse(strconv.Itoa(gpus))

@@ -331,6 +331,12 @@ func TestDecide(t *testing.T) {
 			pods: pods(single().pod(0, 0).succeeded()),
 			want: wanted{phase: v1.PhaseFailed, message: v1.ReasonDeadlineExceeded, completed: "0", failing: v1.ReasonDeadlineExceeded},
 		},
+		"a Pod that others hold up says by which gates": {
+			task: single(), pods: pods(single().pod(0, 0).condition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "Scheduling is blocked due to non-empty scheduling gates").with(func(p *corev1.Pod) {
+				p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}, {Name: "example.com/data"}}
+			})),
+			want: wanted{phase: v1.PhasePending, message: "waiting for a node: scheduling gates have to be removed first: example.com/quota, example.com/data"},
+		},
 		"a message is not longer than anybody reads": {
 			task:   single(),
 			change: func(in *Input) { in.Obstacle = &Obstacle{Reason: "X", Message: strings.Repeat("long ", 10000)} },

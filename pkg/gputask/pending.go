@@ -158,12 +158,25 @@ func schedulerText(pod *corev1.Pod) string {
 	if condition == nil || condition.Status != corev1.ConditionFalse {
 		return ""
 	}
+	if condition.Reason == corev1.PodReasonSchedulingGated && len(pod.Spec.SchedulingGates) > 0 {
+		return gatesText(pod)
+	}
 	message := condition.Message
 	for _, rest := range []string{" preemption: ", " no new claims to deallocate"} {
 		message, _, _ = strings.Cut(message, rest)
 	}
 	message = withoutNodeCount(message)
 	return strings.TrimSuffix(strings.TrimSpace(message), ".")
+}
+
+// gatesText returns which gates have to be removed from a Pod before a scheduler looks for a node. Kubernetes' own message does not name
+// them.
+func gatesText(pod *corev1.Pod) string {
+	names := make([]string, len(pod.Spec.SchedulingGates))
+	for i := range pod.Spec.SchedulingGates {
+		names[i] = pod.Spec.SchedulingGates[i].Name
+	}
+	return "scheduling gates have to be removed first: " + strings.Join(names, ", ")
 }
 
 // withoutNodeCount removes the prefix "0/7 nodes are available: " from a message that is a

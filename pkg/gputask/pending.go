@@ -49,11 +49,11 @@ func (d *decision) cause() string {
 	case d.unreachable != "":
 		return d.unreachable
 	case d.isRestarting():
-		return d.restartText()
+		return strings.TrimSuffix(d.restartText()+"; "+d.keptText(), "; ")
 	case d.restartsAfterLoss():
 		return findCondition(d.status.Conditions, v1.ConditionRunning).Message + "; all Pods start again"
 	default:
-		return cmp.Or(d.refusalText(), d.lossText())
+		return cmp.Or(d.keptText(), d.refusalText(), d.lossText())
 	}
 }
 

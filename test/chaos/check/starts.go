@@ -55,6 +55,7 @@ func (v *starts) look(w *world, one *starting) {
 	}
 	limit := time.Duration(*task.Spec.StartTimeoutSeconds) * time.Second
 	if took := w.calm - one.since; took > limit+w.config.GiveBack {
-		w.report(InvariantStarts, nameOf(one.pod), "the Pod has had node %s for %v without starting; startTimeoutSeconds of its task is %d", one.pod.Spec.NodeName, took.Round(time.Second), *task.Spec.StartTimeoutSeconds)
+		w.report(InvariantStarts, nameOf(one.pod), "the Pod has had node %s for %v without starting; startTimeoutSeconds of its task is %d",
+			one.pod.Spec.NodeName, took.Round(time.Second), *task.Spec.StartTimeoutSeconds)
 	}
 }

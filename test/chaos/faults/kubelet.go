@@ -91,17 +91,17 @@ func end(status *corev1.PodStatus, fault *schedule.Fault, now time.Time) {
 	setFalse(status, now)
 	switch fault.Kind {
 	case check.FaultShutdown:
-		endContainers(status, corev1.ContainerStateTerminated{ExitCode: 143, Reason: "Error", FinishedAt: metav1.NewTime(now)})
+		endContainers(status, &corev1.ContainerStateTerminated{ExitCode: 143, Reason: "Error", FinishedAt: metav1.NewTime(now)})
 		byKubelet(status, "Terminated", "Pod was terminated in response to imminent node shutdown.", now)
 	case check.FaultPressure:
-		endContainers(status, corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", FinishedAt: metav1.NewTime(now)})
+		endContainers(status, &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", FinishedAt: metav1.NewTime(now)})
 		byKubelet(status, "Evicted", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 52Ki. ", now)
 	default:
 		if fault.Way == schedule.WayNotFound {
 			endContainers(status, unknown("The container could not be located when the pod was terminated"))
 			return
 		}
-		endContainers(status, corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown", FinishedAt: metav1.NewTime(now)})
+		endContainers(status, &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown", FinishedAt: metav1.NewTime(now)})
 	}
 }
 
@@ -121,21 +121,21 @@ func setFalse(status *corev1.PodStatus, now time.Time) {
 }
 
 // unknown is the end of a container that the kubelet does not find.
-func unknown(message string) corev1.ContainerStateTerminated {
-	return corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown", Message: message}
+func unknown(message string) *corev1.ContainerStateTerminated {
+	return &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown", Message: message}
 }
 
 // endContainers ends the containers of a Pod that run. Of one that the kubelet does not find, it knows only that it ran.
-func endContainers(status *corev1.PodStatus, how corev1.ContainerStateTerminated) {
+func endContainers(status *corev1.PodStatus, how *corev1.ContainerStateTerminated) {
 	for n := range status.ContainerStatuses {
 		container := &status.ContainerStatuses[n]
 		if container.State.Running == nil {
 			continue
 		}
-		ended := how
+		ended := *how
 		if ended.FinishedAt.IsZero() {
 			before := unknown("The container could not be located when the pod was deleted.  The container used to be Running")
-			container.RestartCount, container.LastTerminationState = container.RestartCount+1, corev1.ContainerState{Terminated: &before}
+			container.RestartCount, container.LastTerminationState = container.RestartCount+1, corev1.ContainerState{Terminated: before}
 		} else {
 			ended.StartedAt, ended.ContainerID = container.State.Running.StartedAt, container.ContainerID
 		}

@@ -207,17 +207,17 @@ func (d *drawer) change(task *v1.GPUTask, revision int) string {
 	if other := d.otherQueue(task.Namespace); other != "" && d.chance(2) {
 		queue = other
 	}
-	patch := map[string]any{"spec": map[string]any{
-		"suspend": false, "priority": d.priority(), "queue": queue,
+	spec := map[string]any{
+		"suspend": false, "priority": d.priority(),
 		"template": map[string]any{
 			"metadata": map[string]any{"labels": map[string]any{check.LabelRevision: fmt.Sprint(revision)}},
 			"spec":     map[string]any{"containers": []any{map[string]any{"name": v1.ContainerName, "image": fmt.Sprintf("example.com/revision:%d", revision)}}},
 		},
-	}}
-	if queue == "" {
-		delete(patch["spec"].(map[string]any), "queue") //nolint:forcetypeassert // made above
 	}
-	text, _ := json.Marshal(patch) //nolint:errchkjson // of strings and maps
+	if queue != "" {
+		spec["queue"] = queue
+	}
+	text, _ := json.Marshal(map[string]any{"spec": spec}) //nolint:errchkjson // of strings and maps
 	return string(text)
 }
 

@@ -23,8 +23,8 @@ func TestNodesEndPods(t *testing.T) {
 		reason string
 		byWhom string
 	}{
-		"a reboot":                      {schedule.Fault{Kind: check.FaultReboot, Way: schedule.WayEnded}, 255, "Unknown", ""},
-		"a reboot that leaves no trace": {schedule.Fault{Kind: check.FaultReboot, Way: schedule.WayNotFound}, 137, "ContainerStatusUnknown", ""},
+		"a reboot":                      {schedule.Fault{Kind: check.FaultReboot, Way: schedule.WayEnded}, 255, "Unknown", "lost with its node"},
+		"a reboot that leaves no trace": {schedule.Fault{Kind: check.FaultReboot, Way: schedule.WayNotFound}, 137, "ContainerStatusUnknown", "lost with its node"},
 		"a shutdown":                    {schedule.Fault{Kind: check.FaultShutdown}, 143, "Error", "stopped by its node"},
 		"memory that is used up":        {schedule.Fault{Kind: check.FaultPressure}, 137, "Error", "stopped by its node"},
 	}

@@ -52,9 +52,11 @@ func BeganAt(pod *corev1.Pod) (at time.Time, known bool) {
 
 // Started returns when a Pod began its current work, by its node's clock: a container that was restarted has lost everything before.
 func Started(pod *corev1.Pod) time.Time {
-	work := StatusOf(pod, WorkContainer(pod))
-	if work != nil && WasRestarted(work) {
-		return work.State.Running.StartedAt.Time
+	work := WorkContainer(pod)
+	for i := range pod.Status.ContainerStatuses {
+		if status := &pod.Status.ContainerStatuses[i]; status.Name == work && WasRestarted(status) {
+			return status.State.Running.StartedAt.Time
+		}
 	}
 	return FirstStarted(pod)
 }

@@ -21,8 +21,11 @@ import (
 
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
+// crdQueues is the CRD whose objects are created again: tasks that name a queue wait for it.
+const crdQueues = "gpuqueues.falldio.com"
+
 // deleteCRD deletes a CustomResourceDefinition, with all objects of its kind. It is created again as
-// it was.
+// it was, and so are queues.
 func (i *Injector) deleteCRD(ctx context.Context, name string) (action, error) {
 	crd, err := i.Dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -34,18 +37,43 @@ func (i *Injector) deleteCRD(ctx context.Context, name string) (action, error) {
 	again.SetName(name)
 	again.SetLabels(crd.GetLabels())
 	again.SetAnnotations(crd.GetAnnotations())
+	queues := &v1.GPUQueueList{}
+	if name == crdQueues {
+		if queues, err = i.Tasks.FalldioV1().GPUQueues().List(ctx, metav1.ListOptions{}); err != nil {
+			return nil, err
+		}
+	}
 	mend := func(ctx context.Context) error {
-		_, err := i.Dynamic.Resource(crds).Create(ctx, again, metav1.CreateOptions{})
-		if !apierrors.IsAlreadyExists(err) {
+		if err := i.createCRD(ctx, name, again); err != nil {
 			return err
 		}
-		got, err := i.Dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})
-		if err == nil && got.GetDeletionTimestamp() != nil {
-			return fmt.Errorf("%s is still being deleted", name)
-		}
-		return err
+		return i.createQueues(ctx, queues.Items)
 	}
 	return mend, i.Dynamic.Resource(crds).Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// createCRD creates a CustomResourceDefinition unless it exists, and is not being deleted.
+func (i *Injector) createCRD(ctx context.Context, name string, again *unstructured.Unstructured) error {
+	_, err := i.Dynamic.Resource(crds).Create(ctx, again, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	got, err := i.Dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})
+	if err == nil && got.GetDeletionTimestamp() != nil {
+		return fmt.Errorf("%s is still being deleted", name)
+	}
+	return err
+}
+
+func (i *Injector) createQueues(ctx context.Context, queues []v1.GPUQueue) error {
+	for n := range queues {
+		queue := &v1.GPUQueue{ObjectMeta: metav1.ObjectMeta{Name: queues[n].Name}, Spec: queues[n].Spec}
+		_, err := i.Tasks.FalldioV1().GPUQueues().Create(ctx, queue, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // deleteNamespace deletes a namespace with all that is in it. It is created again.

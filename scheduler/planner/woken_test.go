@@ -26,6 +26,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/scheduler/filters"
@@ -420,6 +421,15 @@ func wakeups() map[string]*wakeup {
 			task: func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests[adapter] = resource.MustParse("1") },
 			happens: func(q *quiet) {
 				q.changes(func(n *corev1.Node) { n.Status.Allocatable[adapter] = resource.MustParse("4") })
+			},
+		},
+		"a device plugin has registered whole GPUs, after shares": {
+			node: func(n *corev1.Node) {
+				lists(n, inventory.Healthy)
+				n.Status.Allocatable[v1.ResourceGPU], n.Status.Allocatable[v1.ResourceGPUPercent] = resource.MustParse("0"), resource.MustParse("400")
+			},
+			happens: func(q *quiet) {
+				q.changes(func(n *corev1.Node) { n.Status.Allocatable[v1.ResourceGPU] = resource.MustParse("4") })
 			},
 		},
 		"GPUs are returned": {

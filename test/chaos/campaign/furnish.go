@@ -38,7 +38,7 @@ const (
 	othersPriority  = "others"
 )
 
-// furnish creates the namespaces, the Pods of others, and the queues. The Pods come first: one of them names a queue that it has no right to.
+// furnish creates the namespaces, the Pods of others, and the queues. The Pods come first: one of them will name a queue that it has no right to.
 func (s *site) furnish(ctx context.Context, shape *shape) error {
 	namespaces := []string{faults.FloodNamespace, othersNamespace, hostile, victim, probes}
 	for _, tenant := range shape.tenants {
@@ -142,8 +142,7 @@ func (s *site) createOthers(ctx context.Context, shape *shape) error {
 	pods := []*corev1.Pod{
 		other(othersNamespace, "plain", nil, 0),
 		other(othersNamespace, withGPU, nil, 1),
-		// It runs before there is such a queue, which will not accept its namespace.
-		other(othersNamespace, namesQueue, map[string]string{v1.LabelQueue: victim}, 1),
+		other(othersNamespace, namesQueue, nil, 1),
 		other(shape.tenants[0].Namespace, "looks-like-a-task", map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: "gone", v1.LabelIndex: "0"}, 0),
 		other(shape.tenants[0].Namespace, "has-the-name-0", map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: nameTaken, v1.LabelIndex: "0"}, 0),
 	}
@@ -161,6 +160,11 @@ func (s *site) createOthers(ctx context.Context, shape *shape) error {
 		if err != nil {
 			return fmt.Errorf("waiting until Pod %s has a node: %w", name, err)
 		}
+	}
+	// It names a queue only now that it runs: it would wait for it. There will be such a queue, which does not accept its namespace.
+	patch := fmt.Appendf(nil, `{"metadata": {"labels": {%q: %q}}}`, v1.LabelQueue, victim)
+	if _, err := s.kube.CoreV1().Pods(othersNamespace).Patch(ctx, namesQueue, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("having Pod %s name a queue: %w", namesQueue, err)
 	}
 	return s.createEnded(ctx)
 }

@@ -18,6 +18,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
@@ -239,7 +240,7 @@ func (c taskChange) life(t *testing.T, see func(*fixture, *v1.GPUTask, bool), ch
 	for i, write := range writes {
 		changed := f.stored(task)
 		write(&changed.Spec)
-		if err := f.fake.Tracker().Update(v1.SchemeGroupVersion.WithResource("gputasks"), changed, changed.Namespace); err != nil {
+		if err := f.fake.Tracker().Update(schema.GroupVersionResource{Group: v1.GroupName, Version: "v1", Resource: "gputasks"}, changed, changed.Namespace); err != nil {
 			t.Fatal(err)
 		}
 		see(f, task, i == len(writes)-1)

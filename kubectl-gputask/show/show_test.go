@@ -6,7 +6,6 @@ package show
 import (
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,8 +14,6 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
-
-var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func TestTablesAlignWhateverTheColours(t *testing.T) {
 	t.Parallel()

@@ -162,13 +162,13 @@ func containerTrouble(m *member) string {
 	var ended, runs string
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		container := "container " + status.Name + " of " + podOnNode(pod)
-		waiting, end := status.State.Waiting, cmp.Or(status.State.Terminated, status.LastTerminationState.Terminated)
-		switch {
+		end := cmp.Or(status.State.Terminated, status.LastTerminationState.Terminated)
+		switch waits := waitingText(&status); {
 		case podfacts.RoleOf(pod, status.Name) == podfacts.Init && status.State.Terminated != nil && status.State.Terminated.ExitCode == 0: // done
 		case status.RestartCount > 0:
 			return container + restartedText(&status, end)
-		case waiting != nil && waiting.Reason != "" && waiting.Message != "":
-			return container + " waits: " + waiting.Reason + ": " + waiting.Message
+		case waits != "":
+			return container + waits
 		case end != nil && podfacts.RoleOf(pod, status.Name) == podfacts.Work:
 			ended = fmt.Sprintf("%s has ended with exit code %d", container, end.ExitCode)
 		case status.State.Running != nil && podfacts.RoleOf(pod, status.Name) == podfacts.Companion && runs == "":
@@ -179,6 +179,15 @@ func containerTrouble(m *member) string {
 		return ""
 	}
 	return ended + ", container " + runs + " still runs"
+}
+
+// waitingText says what a container waits for; "" if it does not, or if nobody says for what.
+func waitingText(status *corev1.ContainerStatus) string {
+	waiting := status.State.Waiting
+	if waiting == nil || waiting.Reason == "" || waiting.Message == "" {
+		return ""
+	}
+	return " waits: " + waiting.Reason + ": " + waiting.Message
 }
 
 // restartedText says how often a container was restarted, why, and what it waits for.

@@ -25,12 +25,12 @@ func (b podBuilder) container(name string, state corev1.ContainerState) podBuild
 }
 
 // restarted is a Pod whose kubelet has restarted a container.
-func (b podBuilder) restarted(times int32, waiting string) podBuilder {
+func (b podBuilder) restarted(times int32) podBuilder {
 	return b.with(func(p *corev1.Pod) {
 		p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: v1.ContainerName, RestartCount: times,
-			State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: waiting, Message: "back-off 5m0s"}},
+			State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s"}},
 			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: "NCCL error:\n unhandled system error"}},
 		}}
 	})
@@ -58,25 +58,25 @@ func TestRestartsByTheKubeletCountAndAreSaid(t *testing.T) {
 	array := makeTask("train").phase(v1.PhaseRunning).started(time.Hour).replicas(2).with(func(t *v1.GPUTask) { t.Spec.Completions, t.Spec.BackoffLimitPerIndex = new(int32(2)), new(int32(1)) })
 	testDecisions(t, map[string]decideTest{
 		"few enough": {
-			task: task, pods: pods(task.pod(0, 0).running("a").restarted(2, "CrashLoopBackOff")),
+			task: task, pods: pods(task.pod(0, 0).running("a").restarted(2)),
 			want: wanted{phase: v1.PhaseRunning, message: "running on a; container gpu-task of Pod train on node a was restarted 2 times, the last time after exit code 1: " +
 				"NCCL error: unhandled system error, and waits (CrashLoopBackOff)"},
 		},
 		"as many as there may be": {
-			task: task, pods: pods(task.pod(0, 0).running("a").restarted(3, "CrashLoopBackOff")),
+			task: task, pods: pods(task.pod(0, 0).running("a").restarted(3)),
 			want: wanted{phase: v1.PhaseRunning, message: "was restarted 3 times"},
 		},
 		"one more": {
-			task: task, pods: pods(task.pod(0, 0).running("a").restarted(4, "CrashLoopBackOff")),
+			task: task, pods: pods(task.pod(0, 0).running("a").restarted(4)),
 			want: wanted{phase: v1.PhaseRunning, message: "failing: container gpu-task of Pod train on node a was restarted 4 times", remove: []string{"train@0"}, failing: v1.ReasonBackoffLimitExceeded},
 		},
 		"together with those that the controller has answered": {
 			task: makeTask("train").phase(v1.PhaseRunning).started(time.Hour).restarted(2, time.Hour).backoffLimit(3),
-			pods: pods(task.pod(0, 2).running("a").restarted(2, "CrashLoopBackOff")),
+			pods: pods(task.pod(0, 2).running("a").restarted(2)),
 			want: wanted{phase: v1.PhaseRunning, message: "no restarts are left (spec.backoffLimit is 3)", remove: []string{"train@2"}, restarts: 2, failing: v1.ReasonBackoffLimitExceeded},
 		},
 		"of an index": {
-			task: array, pods: pods(array.pod(0, 0).running("a").restarted(2, "CrashLoopBackOff"), array.pod(1, 0).running("a")),
+			task: array, pods: pods(array.pod(0, 0).running("a").restarted(2), array.pod(1, 0).running("a")),
 			want: wanted{phase: v1.PhaseRunning, message: "running on a", remove: []string{"train-0@0"}},
 		},
 		"not those of a container that others have added": {

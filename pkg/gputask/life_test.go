@@ -451,23 +451,24 @@ func (w *world) checkPhase() {
 			running++
 		}
 	}
-	if int(w.task.Status.Succeeded) == Total(w.task) || w.task.Spec.SuccessPolicy != nil {
+	switch {
+	case int(w.task.Status.Succeeded) == Total(w.task), w.task.Spec.SuccessPolicy != nil:
 		return // it waits for the last Pods to stop
-	}
-	if w.queued && !w.admission.Admitted {
+	case w.isStopping():
 		return // the phase changes when no Pod is left
-	}
-	if running == 0 && IsArray(w.task) {
+	case running == 0 && IsArray(w.task):
 		return // its next Pods may be starting
-	}
-	if conditionIsTrue(w.task.Status.Conditions, v1.ConditionSuspended) {
-		return // the phase changes when the Pods from before a change have stopped
 	}
 	enough := running > 0 && running+int(w.task.Status.Succeeded) >= MinAvailable(w.task)
 	claimed := w.task.Status.Phase == v1.PhaseRunning
 	if failing := conditionIsTrue(w.task.Status.Conditions, v1.ConditionFailureTarget); enough != claimed && !failing && !w.dead {
 		w.t.Errorf("phase %s with %d Pods running and %d succeeded of at least %d", w.task.Status.Phase, running, w.task.Status.Succeeded, MinAvailable(w.task))
 	}
+}
+
+// isStopping reports whether the Pods stop since there is no quota for them, or since the task was changed.
+func (w *world) isStopping() bool {
+	return w.queued && !w.admission.Admitted || conditionIsTrue(w.task.Status.Conditions, v1.ConditionSuspended)
 }
 
 func (w *world) checkEnd() {

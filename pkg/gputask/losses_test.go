@@ -58,21 +58,24 @@ func (b podBuilder) taken(reason string, created, after time.Duration) podBuilde
 	})
 }
 
+// podsLost are Pods that a task has lost: some are still there.
+type podsLost struct{ there, gone []*corev1.Pod }
+
 func TestTheMoreOftenAPodIsLostTheLongerItsTaskWaits(t *testing.T) {
 	t.Parallel()
 	const ran = 15 * time.Second
-	for name, lose := range map[string]func(task taskBuilder, created time.Duration) (pods, gone []*corev1.Pod){
-		"evicted by its node": func(task taskBuilder, created time.Duration) (list, gone []*corev1.Pod) {
-			return pods(task.pod(0, 0).evicted("a", created, ran)), nil
+	for name, lose := range map[string]func(task taskBuilder, created time.Duration) podsLost{
+		"evicted by its node": func(task taskBuilder, created time.Duration) podsLost {
+			return podsLost{there: pods(task.pod(0, 0).evicted("a", created, ran))}
 		},
-		"preempted": func(task taskBuilder, created time.Duration) (list, gone []*corev1.Pod) {
-			return nil, pods(task.pod(0, 0).taken(corev1.PodReasonPreemptionByScheduler, created, ran))
+		"preempted": func(task taskBuilder, created time.Duration) podsLost {
+			return podsLost{gone: pods(task.pod(0, 0).taken(corev1.PodReasonPreemptionByScheduler, created, ran))}
 		},
-		"deleted by another controller": func(task taskBuilder, created time.Duration) (list, gone []*corev1.Pod) {
-			return nil, pods(task.pod(0, 0).taken("", created, ran))
+		"deleted by another controller": func(task taskBuilder, created time.Duration) podsLost {
+			return podsLost{gone: pods(task.pod(0, 0).taken("", created, ran))}
 		},
-		"deleted before it had a node": func(task taskBuilder, created time.Duration) (list, gone []*corev1.Pod) {
-			return nil, pods(task.pod(0, 0).createdAfter(created).with(func(p *corev1.Pod) { p.Status.StartTime = nil }))
+		"deleted before it had a node": func(task taskBuilder, created time.Duration) podsLost {
+			return podsLost{gone: pods(task.pod(0, 0).createdAfter(created).with(func(p *corev1.Pod) { p.Status.StartTime = nil }))}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,9 +85,9 @@ func TestTheMoreOftenAPodIsLostTheLongerItsTaskWaits(t *testing.T) {
 			created := time.Duration(0)
 			for range 9 {
 				lost := created + ran
-				list, gone := lose(task, created)
-				plan := decideAt(t, task, lost, list, gone)
-				plan = decideAt(t, task, lost, list, nil) // the status that was written changes nothing
+				are := lose(task, created)
+				decideAt(t, task, lost, are.there, are.gone)
+				plan := decideAt(t, task, lost, are.there, nil) // the status that was written changes nothing
 				pause := time.Duration(0)
 				if len(plan.Create) == 0 && len(plan.Delete) == 0 {
 					if pause = plan.RequeueAfter; pause == 0 || !strings.Contains(task.Status.Message, "; attempt ") {
@@ -92,7 +95,7 @@ func TestTheMoreOftenAPodIsLostTheLongerItsTaskWaits(t *testing.T) {
 					}
 				}
 				pauses = append(pauses, pause)
-				if again := decideAt(t, task, lost+pause, list, nil); len(again.Create)+len(again.Delete) == 0 {
+				if again := decideAt(t, task, lost+pause, are.there, nil); len(again.Create)+len(again.Delete) == 0 {
 					t.Fatalf("after the pause of %v nothing is done: %q", pause, task.Status.Message)
 				}
 				created = lost + pause
@@ -198,7 +201,7 @@ func TestPodsThatDoNotStartInTimeGiveTheirGPUsBack(t *testing.T) {
 			want: wanted{phase: v1.PhaseRunning, message: why + "; attempt 2 at 12:00:10 UTC", remove: []string{"train-1@0"}},
 		},
 		"and fail in the end": {
-			task: task.with(func(t *v1.GPUTask) {}), pods: pods(task.pod(0, 0).bound("a", 5*time.Minute)),
+			task: task, pods: pods(task.pod(0, 0).bound("a", 5*time.Minute)),
 			change: func(in *Input) {
 				in.Task = in.Task.DeepCopy()
 				in.Task.Status.Losses = &v1.Losses{Count: maxLosses, LastPodTime: *ago(time.Hour), NextTime: *ago(time.Minute), Reason: v1.LossStartTimeout}

@@ -52,8 +52,8 @@ func TestTheTemplateHashIsTheSameInAllVersions(t *testing.T) {
 }
 
 // hashedPod is a Pod as the controller creates it.
-func (b taskBuilder) hashedPod(index int, attempt int32) podBuilder {
-	return b.pod(index, attempt).with(func(p *corev1.Pod) { p.Labels[v1.LabelTemplateHash] = TemplateHash(b.GPUTask) })
+func (b taskBuilder) hashedPod(index int) podBuilder {
+	return b.pod(index, 0).with(func(p *corev1.Pod) { p.Labels[v1.LabelTemplateHash] = TemplateHash(b.GPUTask) })
 }
 
 func TestPodsThatWereMadeBeforeTheTaskWasChangedAreReplaced(t *testing.T) {
@@ -68,11 +68,11 @@ func TestPodsThatWereMadeBeforeTheTaskWasChangedAreReplaced(t *testing.T) {
 
 	testDecisions(t, map[string]decideTest{
 		"the Pod of a task stops": {
-			task: changed(single()), pods: pods(single().hashedPod(0, 0).running("a")),
+			task: changed(single()), pods: pods(single().hashedPod(0).running("a")),
 			want: wanted{phase: v1.PhaseRunning, message: stops + ": waiting for 1 Pod to stop", remove: []string{"train@0"}},
 		},
 		"no Pod starts while one of them stops": {
-			task: changed(gang()), pods: pods(gang().hashedPod(0, 0).running("a").deletedAgo(time.Second)),
+			task: changed(gang()), pods: pods(gang().hashedPod(0).running("a").deletedAgo(time.Second)),
 			want: wanted{phase: v1.PhaseRunning, message: stops, again: 39 * time.Second},
 		},
 		"when they are gone, new ones start": {
@@ -80,28 +80,28 @@ func TestPodsThatWereMadeBeforeTheTaskWasChangedAreReplaced(t *testing.T) {
 			want: wanted{phase: v1.PhasePending, create: []string{"train-0@0", "train-1@0"}},
 		},
 		"a Pod that waits for a node stops as well": {
-			task: changed(gang()), pods: pods(gang().hashedPod(0, 0), gang().hashedPod(1, 0)),
+			task: changed(gang()), pods: pods(gang().hashedPod(0), gang().hashedPod(1)),
 			want: wanted{phase: v1.PhaseRunning, message: stops, remove: []string{"train-0@0", "train-1@0"}},
 		},
 		"Pods that follow the task stop with those that do not": {
-			task: changed(gang()), pods: pods(changed(gang()).hashedPod(0, 0).running("a"), gang().hashedPod(1, 0)),
+			task: changed(gang()), pods: pods(changed(gang()).hashedPod(0).running("a"), gang().hashedPod(1)),
 			want: wanted{phase: v1.PhaseRunning, message: stops, remove: []string{"train-0@0", "train-1@0"}},
 		},
 		"what has succeeded stays": {
-			task: changed(array()), pods: pods(array().hashedPod(0, 0).succeeded(), array().hashedPod(1, 0).running("a")),
+			task: changed(array()), pods: pods(array().hashedPod(0).succeeded(), array().hashedPod(1).running("a")),
 			want: wanted{phase: v1.PhaseRunning, message: stops, remove: []string{"train-1@0"}, completed: "0"},
 		},
 		"a failure from before does not count": {
-			task: changed(single()).backoffLimit(0), pods: pods(single().hashedPod(0, 0).failed(time.Second)),
+			task: changed(single()).backoffLimit(0), pods: pods(single().hashedPod(0).failed(time.Second)),
 			want: wanted{phase: v1.PhasePending, remove: []string{"train@0"}},
 		},
 		"the deadline starts anew": {
 			task: changed(single()).with(func(t *v1.GPUTask) { t.Spec.ActiveDeadlineSeconds = new(int64(60)) }),
-			pods: pods(single().hashedPod(0, 0).running("a")),
+			pods: pods(single().hashedPod(0).running("a")),
 			want: wanted{phase: v1.PhaseRunning, message: stops, remove: []string{"train@0"}},
 		},
 		"a change back leaves them alone": {
-			task: single(), pods: pods(single().hashedPod(0, 0).running("a")),
+			task: single(), pods: pods(single().hashedPod(0).running("a")),
 			want: wanted{phase: v1.PhaseRunning, message: "running on a"},
 		},
 		"Pods of an earlier version, without a hash, stay": {

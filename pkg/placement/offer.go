@@ -55,7 +55,7 @@ func (c *Cluster) price(s *State, r *Request) offer {
 		}
 		step := Step{Request: r, Before: s, After: c.after(s, r, []int{position}), CardFree: int(s.free[position])}
 		if cost := c.policy.Price(step); best.position < 0 || cost < best.cost {
-			best.cost, best.position = cost, int16(position) //nolint:gosec // less than MaxCards
+			best.cost, best.position = cost, int16(position) // less than MaxCards
 		}
 	}
 	return best

@@ -15,13 +15,13 @@ import (
 type Role int
 
 const (
-	// Work: the container that does the Pod's work, and has its GPUs.
+	// Work is that of the container that does the Pod's work, and has its GPUs.
 	Work Role = iota
-	// Companion: any other container that starts with it, whoever added it. It does not end by itself, as a rule.
+	// Companion is that of any other container that starts with it, whoever added it. It does not end by itself, as a rule.
 	Companion
-	// Sidecar: an initialization container that runs on beside the others. The kubelet ends it after them.
+	// Sidecar is that of an initialization container that runs on beside the others. The kubelet ends it after them.
 	Sidecar
-	// Init: a container that has to end before the others start.
+	// Init is that of a container that has to end before the others start.
 	Init
 )
 

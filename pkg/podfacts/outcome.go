@@ -11,17 +11,17 @@ import (
 type Outcome int
 
 const (
-	// Pending: the Pod waits for a node or for its containers.
+	// Pending means that the Pod waits for a node or for its containers.
 	Pending Outcome = iota
-	// Running: its containers run, or may: on a node that does not answer, nobody knows.
+	// Running means that its containers run, or may: on a node that does not answer, nobody knows.
 	Running
-	// Succeeded: its containers have ended with exit code 0.
+	// Succeeded means that its containers have ended with exit code 0.
 	Succeeded
-	// Failed: it ended by its own fault, an exceeded limit of its own included.
+	// Failed means that it ended by its own fault, an exceeded limit of its own included.
 	Failed
-	// Refused: its node gave it up before any container had started.
+	// Refused means that its node gave it up before any container had started.
 	Refused
-	// Lost: it ended by no fault of its own, after it was stopped or lost with its node.
+	// Lost means that it ended by no fault of its own, after it was stopped or lost with its node.
 	Lost
 )
 

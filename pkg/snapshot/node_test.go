@@ -124,7 +124,7 @@ func TestCordonedGPUs(t *testing.T) {
 	t.Parallel()
 	const three = `{"version":"v1","gpus":[{"index":0,"uuid":"GPU-a","health":"Healthy"},{"index":1,"uuid":"GPU-b","health":"Healthy"},{"index":2,"uuid":"GPU-c","health":"Unhealthy"}]}`
 	for text, want := range map[string][]int{
-		"": nil, "0": {0}, "GPU-b": {1}, "0,GPU-b": {0, 1}, " 1 , 0": {0, 1}, "3,GPU-x,-1": nil, "all": nil, "2": nil, // it is unhealthy
+		"": nil, "0": {0}, "GPU-b": {1}, "0,GPU-b": {0, 1}, "1, 0": {0, 1}, "3,GPU-x,-1": nil, "all": nil, "2": nil, // it is unhealthy
 	} {
 		got, cards, err := (&NodeView{}).Node(node(listing(three), func(n *corev1.Node) { n.Annotations[inventory.CordonAnnotation] = text }))
 		if err != nil {

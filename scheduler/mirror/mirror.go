@@ -389,7 +389,7 @@ func (m *Mirror) View() snapshot.NodeView {
 }
 
 // Admissions returns a number that changes whenever something has changed that may decide which Pods a node admits, whether the
-// engine considers it or only kube-scheduler's filters do: see AdmissionChanged.
+// engine considers it or only kube-scheduler's filters do: see filters.AdmissionChanged.
 func (m *Mirror) Admissions() uint64 {
 	m.state.RLock()
 	defer m.state.RUnlock()

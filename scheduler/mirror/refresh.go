@@ -9,10 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 )
 
 // Refresh makes the mirror equal to the snapshot with these nodes.
@@ -82,7 +82,7 @@ func (m *Mirror) matchNodes(infos []fwk.NodeInfo) {
 func (m *Mirror) syncNode(n *node, info fwk.NodeInfo) {
 	m.removeReservations(n) // Pods are counted before reservations
 	if object := info.Node(); n.object != object || n.outdated {
-		if n.object != object && (n.object == nil || AdmissionChanged(n.object, object)) {
+		if n.object != object && (n.object == nil || filters.AdmissionChanged(n.object, object)) {
 			m.admissions++
 		}
 		n.object = object
@@ -200,12 +200,6 @@ func (m *Mirror) eachOn(n *node, do func(types.UID, *entry)) {
 			do(e.pod.UID, e)
 		}
 	}
-}
-
-// AdmissionChanged reports whether something of a Node has changed that may decide which Pods it admits. That is all that
-// kube-scheduler's plugins can be told about Nodes: what the engine does not consider, they may.
-func AdmissionChanged(before, after *corev1.Node) bool {
-	return before.Spec.Unschedulable != after.Spec.Unschedulable || len(framework.NodeSchedulingPropertiesChange(after, before)) > 0
 }
 
 // sameNode reports whether nothing has changed that the engine considers.

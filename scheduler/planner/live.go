@@ -16,7 +16,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement/packing"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
-	"falldio.github.io/gpu-controller/scheduler/mirror"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 )
 
 // liveCluster is the cluster as the informers show it, for the metrics about capacity: the
@@ -59,7 +59,7 @@ func (l *liveCluster) setNode(name string, object *corev1.Node) {
 	n = l.node(name)
 	before := n.object
 	n.object = object
-	if before == nil || object == nil || mirror.AdmissionChanged(before, object) {
+	if before == nil || object == nil || filters.AdmissionChanged(before, object) {
 		l.changed[name] = struct{}{}
 	}
 	l.drop(name, n)

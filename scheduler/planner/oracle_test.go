@@ -178,14 +178,14 @@ func (o *oracle) domainOf(node string) string {
 	if labels[o.together] == "" {
 		return ""
 	}
-	path := ""
+	var path strings.Builder
 	for _, level := range o.levels {
-		path += labels[level.NodeLabel] + "/"
+		path.WriteString(labels[level.NodeLabel] + "/")
 		if level.NodeLabel == o.together {
 			break
 		}
 	}
-	return path
+	return path.String()
 }
 
 // key identifies which classes are on which nodes.

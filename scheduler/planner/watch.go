@@ -19,7 +19,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
-	"falldio.github.io/gpu-controller/scheduler/mirror"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/trimming"
 )
 
@@ -158,7 +158,7 @@ func (p *Planner) nodeUpdated(old, object any) {
 	} else {
 		p.live.setNode(node.Name, nil)
 	}
-	if before, ok := old.(*corev1.Node); !ok || mirror.AdmissionChanged(before, node) {
+	if before, ok := old.(*corev1.Node); !ok || filters.AdmissionChanged(before, node) {
 		p.ahead.hope()
 		p.wakeAll()
 	}

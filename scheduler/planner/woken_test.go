@@ -301,11 +301,11 @@ func (q *quiet) settles() {
 
 // changes changes the target.
 func (q *quiet) changes(how func(*corev1.Node)) {
-	index := slices.IndexFunc(q.framed.nodes, func(node *corev1.Node) bool { return node.Name == targetNode })
-	before := q.framed.nodes[index]
+	index := slices.IndexFunc(q.nodes, func(node *corev1.Node) bool { return node.Name == targetNode })
+	before := q.nodes[index]
 	after := before.DeepCopy()
 	how(after)
-	q.framed.nodes[index] = after
+	q.nodes[index] = after
 	q.both(func() { q.nodeUpdated(before, after) }, func() { q.infos[targetNode].SetNode(after) })
 }
 
@@ -347,10 +347,10 @@ func (q *quiet) shows() {
 		generations[name+podsOn(info)] = info.Generation
 	}
 	q.names = nil
-	for _, node := range q.framed.nodes {
+	for _, node := range q.nodes {
 		q.names = append(q.names, node.Name)
 	}
-	q.lister.Snapshot = cache.NewSnapshot(q.running, q.framed.nodes)
+	q.lister.Snapshot = cache.NewSnapshot(q.running, q.nodes)
 	q.show(q.running)
 	for name, info := range q.infos {
 		if generation, same := generations[name+podsOn(info)]; same {
@@ -361,11 +361,11 @@ func (q *quiet) shows() {
 
 // podsOn identifies the Pods on a node.
 func podsOn(info *framework.NodeInfo) string {
-	pods := ""
+	var pods strings.Builder
 	for _, one := range info.GetPods() {
-		pods += fmt.Sprintf(" %p", one.GetPod())
+		fmt.Fprintf(&pods, " %p", one.GetPod())
 	}
-	return fmt.Sprintf("%p%s", info.Node(), pods)
+	return fmt.Sprintf("%p%s", info.Node(), &pods)
 }
 
 func cordon(n *corev1.Node) {
@@ -469,7 +469,7 @@ func wakeups() map[string]*wakeup {
 			begins: func(q *quiet) {
 				spare := nodeWithGPUs("spare", "0")
 				spare.Labels[zoneLabel] = "y"
-				q.framed.nodes = append(q.framed.nodes, spare)
+				q.nodes = append(q.nodes, spare)
 				q.running = append(q.running, at(pod("there", 0, prioritized(gangPriority), func(p *corev1.Pod) { p.Labels[kindLabel] = "a" }), targetNode))
 				q.shows()
 				q.nodeUpdated(nil, spare)
@@ -482,9 +482,9 @@ func wakeups() map[string]*wakeup {
 				}}
 			},
 			happens: func(q *quiet) {
-				index := slices.IndexFunc(q.framed.nodes, func(n *corev1.Node) bool { return n.Name == "spare" })
-				spare := q.framed.nodes[index]
-				q.framed.nodes = slices.Delete(slices.Clone(q.framed.nodes), index, index+1)
+				index := slices.IndexFunc(q.nodes, func(n *corev1.Node) bool { return n.Name == "spare" })
+				spare := q.nodes[index]
+				q.nodes = slices.Delete(slices.Clone(q.nodes), index, index+1)
 				q.both(func() { q.nodeDeleted(spare) }, q.shows)
 			},
 		},
@@ -492,7 +492,7 @@ func wakeups() map[string]*wakeup {
 			node: cordon,
 			happens: func(q *quiet) {
 				more := nodeWithGPUs("more", strconv.Itoa(targetCards))
-				q.framed.nodes = append(slices.Clone(q.framed.nodes), more)
+				q.nodes = append(slices.Clone(q.nodes), more)
 				q.both(func() { q.nodeUpdated(nil, more) }, q.shows)
 			},
 		},
@@ -628,7 +628,7 @@ func wakeups() map[string]*wakeup {
 						q.t.Fatal(err)
 					}
 				})
-				q.fixture.goes(member.Pod()) // else it would take the place again
+				q.goes(member.Pod()) // else it would take the place again
 			},
 		},
 		"a namespace gets a label": {

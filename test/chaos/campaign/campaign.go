@@ -223,7 +223,7 @@ var errFound = errors.New("the violation was found")
 func (r *runner) carryOut(ctx context.Context, s *site) error {
 	r.probeInQuiet(ctx, s)
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // it was ended in time
 	}
 	r.log.Mark(history.Begin)
 	begin := time.Now()

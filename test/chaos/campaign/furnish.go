@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/test/chaos/check"
 	"falldio.github.io/gpu-controller/test/chaos/faults"
 	"falldio.github.io/gpu-controller/test/chaos/load"
@@ -38,7 +40,7 @@ const (
 	othersPriority  = "others"
 )
 
-// furnish creates the namespaces, the Pods of others, and the queues. The Pods come first: one of them will name a queue that it has no right to.
+// furnish creates the namespaces, the Pods of others, and the queues. The Pods come first: one of them names a queue that it has no right to.
 func (s *site) furnish(ctx context.Context, shape *shape) error {
 	namespaces := []string{faults.FloodNamespace, othersNamespace, hostile, victim, probes}
 	for _, tenant := range shape.tenants {
@@ -142,7 +144,7 @@ func (s *site) createOthers(ctx context.Context, shape *shape) error {
 	pods := []*corev1.Pod{
 		other(othersNamespace, "plain", nil, 0),
 		other(othersNamespace, withGPU, nil, 1),
-		other(othersNamespace, namesQueue, nil, 1),
+		other(othersNamespace, namesQueue, map[string]string{v1.LabelQueue: victim}, 1),
 		other(shape.tenants[0].Namespace, "looks-like-a-task", map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: "gone", v1.LabelIndex: "0"}, 0),
 		other(shape.tenants[0].Namespace, "has-the-name-0", map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: nameTaken, v1.LabelIndex: "0"}, 0),
 	}
@@ -152,21 +154,54 @@ func (s *site) createOthers(ctx context.Context, shape *shape) error {
 		}
 	}
 	// A GPU that one of them waits for must not go to a task first.
-	for _, name := range []string{withGPU, namesQueue} {
-		err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-			pod, err := s.kube.CoreV1().Pods(othersNamespace).Get(ctx, name, metav1.GetOptions{})
-			return err == nil && pod.Spec.NodeName != "", nil
-		})
-		if err != nil {
-			return fmt.Errorf("waiting until Pod %s has a node: %w", name, err)
-		}
+	first, err := s.waitForNode(ctx, withGPU)
+	if err != nil {
+		return err
 	}
-	// It names a queue only now that it runs: it would wait for it. There will be such a queue, which does not accept its namespace.
-	patch := fmt.Appendf(nil, `{"metadata": {"labels": {%q: %q}}}`, v1.LabelQueue, victim)
-	if _, err := s.kube.CoreV1().Pods(othersNamespace).Patch(ctx, namesQueue, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("having Pod %s name a queue: %w", namesQueue, err)
+	if err := s.bindBeside(ctx, namesQueue, first); err != nil {
+		return fmt.Errorf("binding Pod %s: %w", namesQueue, err)
 	}
 	return s.createEnded(ctx)
+}
+
+// waitForNode waits until a Pod of others has a node.
+func (s *site) waitForNode(ctx context.Context, name string) (pod *corev1.Pod, err error) {
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		pod, err = s.kube.CoreV1().Pods(othersNamespace).Get(ctx, name, metav1.GetOptions{})
+		return err == nil && pod.Spec.NodeName != "", nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("waiting until Pod %s has a node: %w", name, err)
+	}
+	return pod, nil
+}
+
+// bindBeside binds a Pod to the node of another one, to the GPU that this one does not have. It names a queue that does not accept its namespace:
+// gpu-scheduler would let it wait.
+func (s *site) bindBeside(ctx context.Context, name string, other *corev1.Pod) error {
+	node, err := s.kube.CoreV1().Nodes().Get(ctx, other.Spec.NodeName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	listed, err := inventory.Parse(node.Annotations[inventory.Annotation])
+	if err != nil {
+		return err
+	}
+	var assignment inventory.Assignment
+	for i := range listed.GPUs {
+		if uuid := listed.GPUs[i].UUID; !strings.Contains(other.Annotations[inventory.AssignmentAnnotation], uuid) {
+			assignment = inventory.Assignment{}
+			assignment.Add("c", string(v1.ResourceGPU), uuid)
+		}
+	}
+	text, err := assignment.String()
+	if err != nil {
+		return err
+	}
+	return s.kube.CoreV1().Pods(othersNamespace).Bind(ctx, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{inventory.AssignmentAnnotation: text}},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node.Name},
+	}, metav1.CreateOptions{})
 }
 
 // withGPU and namesQueue are Pods of others that have one of the two GPUs of their node each, nameTaken a task whose first Pod

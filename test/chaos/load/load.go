@@ -176,7 +176,7 @@ func (d *drawer) later(task *v1.GPUTask, at time.Duration) []Step {
 		// It runs for long enough for somebody to notice that nothing has changed.
 		task.Spec.Template.Annotations[annotationDuration] = "40s"
 		return d.changes(task, at+after())
-	case d.chance(10):
+	case d.chance(9):
 		suspend := at + after()
 		return []Step{step(suspend, VerbSuspend), step(suspend+after(), VerbResume)}
 	case task.Spec.MaxReplicas != nil || task.Spec.Completions != nil:

@@ -58,14 +58,16 @@ func TestStepsAreInOrderAndOfTasksThatExist(t *testing.T) {
 	if len(suspended) > 0 {
 		t.Errorf("suspended for ever: %v", suspended)
 	}
-	for _, verb := range []string{VerbCreate, VerbDelete, VerbSuspend, VerbResume, VerbScale, VerbChange, VerbClose, VerbOpen} {
-		if verbs[verb] == 0 {
-			t.Errorf("no step of ten minutes is %s", verb)
-		}
-	}
-	for _, kind := range []string{"single", "share", "node", "gang", "spare", "elastic", "array", "roles", "dependent", "infeasible", "probe"} {
-		if kinds[kind] == 0 {
-			t.Errorf("no task of ten minutes is %s", kind)
+	hasAll(t, verbs, VerbCreate, VerbDelete, VerbSuspend, VerbResume, VerbScale, VerbChange, VerbClose, VerbOpen)
+	hasAll(t, kinds, "single", "share", "node", "gang", "spare", "elastic", "array", "roles", "dependent", "infeasible", "probe")
+}
+
+// hasAll checks that each of these was counted in ten minutes.
+func hasAll(t *testing.T, counts map[string]int, wanted ...string) {
+	t.Helper()
+	for _, one := range wanted {
+		if counts[one] == 0 {
+			t.Errorf("in ten minutes there is no %s", one)
 		}
 	}
 }

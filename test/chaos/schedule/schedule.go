@@ -46,9 +46,9 @@ const (
 )
 
 const (
-	// WayNotFound: the kubelet does not find the containers any more.
+	// WayNotFound means that the kubelet does not find the containers any more.
 	WayNotFound = "containers not found"
-	// WayEnded: the runtime finds that they have ended, and not how.
+	// WayEnded means that the runtime finds that they have ended, and not how.
 	WayEnded = "containers ended"
 )
 

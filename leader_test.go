@@ -193,6 +193,11 @@ func TestWritesEndBeforeAnotherProcessCanLead(t *testing.T) {
 	if err := remove("pod"); err != nil {
 		t.Fatalf("the leader can't write: %v", err)
 	}
+	for deadline := time.Now().Add(20 * time.Second); l.renewed.Load() == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the lease is not renewed")
+		}
+	}
 	l.away.Store(true)
 	inFlight := make(chan time.Time, 1)
 	go func() {

@@ -81,8 +81,7 @@ func (c *Controller) taskDeleted(ctx context.Context, object any) {
 	c.cycles.changed(task)
 	c.enqueueDependents(task)
 	c.enqueueDependencies(task)
-	c.successes.forget(task)
-	c.departures.forget(task)
+	c.forgetPods(task)
 }
 
 // enqueueDependents enqueues the tasks that wait for the given one.
@@ -130,29 +129,36 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 		return
 	}
 	key := cache.NewObjectName(pod.Namespace, owner.Name)
-	if task := c.owning(key, owner.UID); task != nil {
-		c.successes.add(task, pod)
-		if c.owning(key, owner.UID) == nil {
-			c.successes.forget(task) // its deletion was handled meanwhile
-		}
-	}
+	c.remember(key, owner.UID, func(task *v1.GPUTask) { c.successes.add(task, pod) })
 	c.expectations.ObserveCreation(key, pod.Name)
 	c.rescheduling.Changed()
 	c.enqueueAfter(key, podEventBatch)
 }
 
 func (c *Controller) podDeleted(pod *corev1.Pod) {
-	if owner := gputask.ControllerOf(pod); owner != nil {
-		key := cache.NewObjectName(pod.Namespace, owner.Name)
-		if task := c.owning(key, owner.UID); task != nil && c.working.Load() && !c.rescheduling.Moves(task.UID) {
-			c.departures.add(task, pod)
-			if c.owning(key, owner.UID) == nil {
-				c.departures.forget(task) // as in podChanged
-			}
-		}
+	if owner := gputask.ControllerOf(pod); owner != nil && c.working.Load() && !c.rescheduling.Moves(owner.UID) {
+		c.remember(cache.NewObjectName(pod.Namespace, owner.Name), owner.UID, func(task *v1.GPUTask) { c.departures.add(task, pod) })
 	}
 	c.departures.deleted(pod)
 	c.podChanged(pod)
+}
+
+// remember has something of a Pod remembered for the task that owns it, if there is that task. Tasks and Pods are watched apart: what is added
+// while the deletion of the task is handled must not stay.
+func (c *Controller) remember(key cache.ObjectName, uid types.UID, add func(*v1.GPUTask)) {
+	task := c.owning(key, uid)
+	if task == nil {
+		return
+	}
+	if add(task); c.owning(key, uid) == nil {
+		c.forgetPods(task)
+	}
+}
+
+// forgetPods forgets what is remembered of the Pods of a task that is gone.
+func (c *Controller) forgetPods(task *v1.GPUTask) {
+	c.successes.forget(task)
+	c.departures.forget(task)
 }
 
 // owning returns the task of a name that has a UID; nil if there is none.

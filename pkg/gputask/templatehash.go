@@ -23,7 +23,8 @@ type hashed struct {
 }
 
 // TemplateHash returns the hash of a task that its Pods have in the label LabelTemplateHash. It must
-// be the same in all versions of gpu-controller: an update would replace all Pods otherwise.
+// be the same in all versions of gpu-controller: an update would replace all Pods otherwise. So a field of a
+// template must not get a default in the CRD, which the API server would add to the tasks that are stored.
 func TemplateHash(task *v1.GPUTask) string {
 	spec := &task.Spec
 	from := hashed{Template: spec.Template, Priority: spec.Priority, Queue: spec.Queue, Checkpoint: spec.Checkpoint}

@@ -255,11 +255,11 @@ func TestAControllerThatHasToStopLeavesTheRestOfTheQueue(t *testing.T) {
 		f.enqueue(keyOf(f.store(newTask(name, 1))))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if !f.handleNextTask(ctx) {
+	if !f.processNextWorkItem(ctx) {
 		t.Fatal("the controller stopped before it had to")
 	}
 	cancel()
-	if f.handleNextTask(ctx) {
+	if f.processNextWorkItem(ctx) {
 		t.Error("the controller went on after it had to stop")
 	}
 	if diff := cmp.Diff([]string{"a"}, f.podNames()); diff != "" {

@@ -137,7 +137,7 @@ func keyOf(task *v1.GPUTask) cache.ObjectName { return cache.MetaObjectToName(ta
 
 // sync handles a task once and returns the error.
 func (f *fixture) sync(task *v1.GPUTask) error {
-	return f.syncTask(context.WithoutCancel(f.t.Context()), keyOf(task))
+	return f.syncHandler(context.WithoutCancel(f.t.Context()), keyOf(task))
 }
 
 // mustSync handles a task once and fails the test on an error.

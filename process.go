@@ -159,7 +159,7 @@ func (p *process) work(ctx context.Context) {
 	p.clusterInformers.StartWithContext(ctx)
 	p.awaitNamespaces(ctx)
 	var working sync.WaitGroup
-	working.Go(func() { p.controller.work(ctx) })
+	working.Go(func() { p.controller.Run(ctx) })
 	working.Go(func() { p.controller.admissions.Run(ctx) })
 	if p.accountant != nil {
 		working.Go(func() { p.gpuPods.Run(ctx) })

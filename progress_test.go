@@ -232,7 +232,7 @@ func TestALateStatusBringsItsTaskBack(t *testing.T) {
 func (f *fixture) handleUntilQuiet() {
 	f.t.Helper()
 	for {
-		f.handleNextTask(f.t.Context())
+		f.processNextWorkItem(f.t.Context())
 		if f.queue.Len() == 0 {
 			return
 		}

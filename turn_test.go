@@ -124,7 +124,7 @@ func TestATaskDoesNotWaitForTheGangsOfAnotherTenant(t *testing.T) {
 		f.store(gang)
 	}
 	go func() {
-		f.work(ctx)
+		f.Run(ctx)
 		close(ended)
 	}()
 	defer func() {

@@ -25,6 +25,18 @@ func family() []*v1.GPUQueue {
 	return []*v1.GPUQueue{parent, owner, guest, stranger}
 }
 
+// runs is comes for Pods that the API server has as well. Others turn out to be gone when they are to be stopped, and then no longer
+// count as leaving.
+func (f *fixture) runs(pods ...*corev1.Pod) {
+	f.t.Helper()
+	for _, pod := range pods {
+		if err := f.handle.client.Tracker().Add(pod); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	f.comes(pods...)
+}
+
 func TestBelowAFullParentSiblingsGiveBackWhatTheyHaveBorrowed(t *testing.T) {
 	t.Parallel()
 	guests := []*corev1.Pod{at(pod("a", 4, inQueue("guest")), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("guest")), "node-0", 4, 5, 6, 7)}
@@ -58,13 +70,15 @@ func TestBelowAFullParentSiblingsGiveBackWhatTheyHaveBorrowed(t *testing.T) {
 			f.addNode("node-0", "a", 8)
 			f.addNode("node-1", "a", 8)
 			f.withQueues(family()...)
-			f.comes(append(test.running[:len(test.running):len(test.running)], test.waits)...)
+			f.runs(test.running...)
+			f.comes(test.waits)
 			if decision := f.decide(test.waits); decision.Node != "" || !strings.Contains(decision.Waits, "queue parent ") {
 				t.Fatalf("decision is %+v", decision)
 			}
 			if got := f.Preempt(t.Context(), test.waits); !strings.Contains(got, test.message) || test.message == "" && got != "" {
 				t.Errorf("the message is %q, want %q", got, test.message)
 			}
+			<-f.ended("waits")
 			var told []string
 			for _, one := range test.running {
 				if f.registry.Terminating(one.UID) {
@@ -104,9 +118,11 @@ func TestAGangWithALauncherGivesBackAsAWhole(t *testing.T) {
 				at(pod("worker-0", 4, in("mpi", 3, 1), inQueue("guest")), "node-0", 0, 1, 2, 3),
 				at(pod("worker-1", 4, in("mpi", 3, 2), inQueue("guest")), "node-0", 4, 5, 6, 7),
 			}
-			f.comes(append(members, test.waits)...)
+			f.runs(members...)
+			f.comes(test.waits)
 			f.decide(test.waits)
 			said := f.Preempt(t.Context(), test.waits)
+			<-f.ended("waits")
 			for _, one := range members {
 				if !f.registry.Terminating(one.UID) {
 					t.Errorf("%s stays; it is said: %q", one.Name, said)
@@ -168,12 +184,14 @@ func TestTwoQueuesTakeBackBelowTheSameParent(t *testing.T) {
 		at(pod("a", 2, inQueue("guest")), "node-0", 0, 1), at(pod("b", 2, inQueue("guest")), "node-0", 2, 3), at(pod("c", 4, inQueue("guest")), "node-0", 4, 5, 6, 7),
 	}
 	waiting := []*corev1.Pod{pod("one", 2, inQueue("owner")), pod("two", 2, inQueue("second"))}
-	f.comes(append(running, waiting...)...)
+	f.runs(running...)
+	f.comes(waiting...)
 	for i, one := range waiting {
 		f.decide(one)
 		if got := f.Preempt(t.Context(), one); !strings.Contains(got, "taken back from 1 Pod") {
 			t.Errorf("for %s the message is %q", one.Name, got)
 		}
+		<-f.ended(one.Name)
 		leaving := 0
 		for _, p := range running {
 			if f.registry.Terminating(p.UID) {

@@ -11,6 +11,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
 // refusing are nodes that are not reserved for a gang for a while.
@@ -46,11 +47,11 @@ func (a *ahead) heard(r *backfill.Reservation, nodes []string, now time.Time) {
 	if a.agreed == nil {
 		a.agreed, a.refusing = map[string]agreed{}, map[string]refusing{}
 	}
-	until := now.Add(vainPeriod)
+	until := now.Add(noStartPeriod)
 	if len(nodes) == 0 {
 		a.agreed[r.Key] = agreed{r.Plan.Members, until}
 	} else {
-		a.refusing[r.Key] = refusing{union(a.refusing[r.Key].nodes, nodes), until}
+		a.refusing[r.Key] = refusing{gangs.Union(a.refusing[r.Key].nodes, nodes), until}
 	}
 }
 
@@ -66,11 +67,11 @@ func (p *Planner) askAhead(head *head, reservations, before []backfill.Reservati
 		if r.Plan == nil || p.ahead.hasAgreed(r, now) {
 			continue
 		}
-		gang, late := head.gangs[r.Key], p.clock.Now().After(deadline)
+		request, late := head.requests[r.Key], p.clock.Now().After(deadline)
 		var refused *refusals
 		var nodes []string
 		if !late {
-			refused, nodes, late = p.refusalsOf(r, gang)
+			refused, nodes, late = p.refusalsOf(r, request)
 		}
 		if late {
 			open[r.Key] = !slices.ContainsFunc(before, func(was backfill.Reservation) bool { return was.Key == r.Key && samePlaces(&was, r) })
@@ -82,7 +83,7 @@ func (p *Planner) askAhead(head *head, reservations, before []backfill.Reservati
 		}
 		p.ahead.heard(r, nodes, now)
 		if len(nodes) > 0 {
-			gang.Except = union(gang.Except, nodes)
+			head.exclude(r.Key, nodes)
 			again, open[r.Key] = true, true
 		}
 	}
@@ -92,9 +93,9 @@ func (p *Planner) askAhead(head *head, reservations, before []backfill.Reservati
 // refusalsOf asks the filters whether a gang could start where places are reserved for it, when those have left that it
 // waits for. It returns what they refused, and the nodes of the members that can't: none if all can. Late is true if there was no
 // time to ask about all of them.
-func (p *Planner) refusalsOf(r *backfill.Reservation, gang *roles) (refused *refusals, nodes []string, late bool) {
+func (p *Planner) refusalsOf(r *backfill.Reservation, request *gangs.Request) (refused *refusals, nodes []string, late bool) {
 	from := p.basisUntil(p.clock.Now().Add(usualSearch)) // in another gang's attempt
-	check := p.newChecker(gang, from)
+	check := p.newChecker(request, from)
 	if check == nil {
 		return nil, nil, false
 	}

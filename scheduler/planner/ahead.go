@@ -25,8 +25,8 @@ const (
 	// aheadShare bounds the part of the time that this takes.
 	aheadPeriod = time.Second
 	aheadShare  = 20
-	// vainPeriod is how long a gang is left out for which no time was found, unless a node changes.
-	vainPeriod = 30 * time.Second
+	// noStartPeriod is how long a gang is left out for which no time was found, unless a node changes.
+	noStartPeriod = 30 * time.Second
 	// maxRounds is how often the reservations are revised at once if the filters refuse places.
 	maxRounds = 4
 )
@@ -43,13 +43,13 @@ type ahead struct {
 	// dueAt is when they may be revised again, and seen is what they were made for.
 	dueAt time.Time
 	seen  aheadBasis
-	// vainUntil is until when gangs are left out that can't have a reservation now.
-	vainUntil map[string]time.Time
+	// noStartUntil is until when gangs are left out that can't have a reservation now.
+	noStartUntil map[string]time.Time
 	// refusing are the nodes that the filters refused to gangs, and agreed the places that they accepted.
 	refusing map[string]refusing
 	agreed   map[string]agreed
 	// classes are what requests for some nodes compete for, for a version of the nodes.
-	classes      map[asks]string
+	classes      map[nodeNeeds]string
 	nodesVersion uint64
 }
 
@@ -119,7 +119,7 @@ type aheadBasis struct{ cluster, line uint64 }
 func (a *ahead) due(now time.Time, version aheadBasis) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now.Before(a.dueAt) || a.seen == version && now.Before(a.dueAt.Add(vainPeriod)) {
+	if now.Before(a.dueAt) || a.seen == version && now.Before(a.dueAt.Add(noStartPeriod)) {
 		return false
 	}
 	a.dueAt, a.seen = now.Add(aheadPeriod), version
@@ -205,7 +205,7 @@ func (a *ahead) set(reservations []backfill.Reservation, withheld map[string]mir
 	var found []backfill.Reservation
 	for i := range reservations {
 		if reservations[i].Plan == nil {
-			a.leaveOut(reservations[i].Key, now.Add(vainPeriod))
+			a.leaveOut(reservations[i].Key, now.Add(noStartPeriod))
 		} else {
 			found = append(found, reservations[i])
 		}
@@ -244,26 +244,26 @@ func samePlace(a, b placement.Member) bool {
 	return a.Role == b.Role && a.Node == b.Node && slices.Equal(a.GPUs, b.GPUs)
 }
 
-// hope has times looked for again for all gangs: a node has changed, or what filters look at.
-func (a *ahead) hope() {
+// retryAll has times looked for again for all gangs: a node has changed, or what filters look at.
+func (a *ahead) retryAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	clear(a.vainUntil)
+	clear(a.noStartUntil)
 	clear(a.refusing)
 	clear(a.agreed)
 }
 
 // leaveOut has a gang left out until a time. It requires the lock.
 func (a *ahead) leaveOut(group string, until time.Time) {
-	if a.vainUntil == nil {
-		a.vainUntil = map[string]time.Time{}
+	if a.noStartUntil == nil {
+		a.noStartUntil = map[string]time.Time{}
 	}
-	a.vainUntil[group] = until
+	a.noStartUntil[group] = until
 }
 
 // forget drops what is remembered of gangs for too long, and of those without reservations. It requires the lock.
 func (a *ahead) forget(now time.Time) {
-	maps.DeleteFunc(a.vainUntil, func(_ string, until time.Time) bool { return now.After(until) })
+	maps.DeleteFunc(a.noStartUntil, func(_ string, until time.Time) bool { return now.After(until) })
 	maps.DeleteFunc(a.refusing, func(_ string, one refusing) bool { return now.After(one.until) })
 	maps.DeleteFunc(a.agreed, func(_ string, one agreed) bool { return now.After(one.until) })
 }

@@ -92,7 +92,7 @@ func (p *Planner) RejectedByOtherPlugin(uid types.UID) {
 	if member == nil {
 		return
 	}
-	if seat, seated := p.registry.SeatOf(uid); seated {
+	if seat, hasSeat := p.registry.SeatOf(uid); hasSeat {
 		_, _, actions := p.registry.Withdraw(uid, seat.Plan)
 		p.do(actions)
 	}

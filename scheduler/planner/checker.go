@@ -13,6 +13,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/scheduler/filters"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
@@ -21,7 +22,7 @@ type checker struct {
 	planner *Planner
 	node    func(name string) fwk.NodeInfo
 	trial   *filters.Trial
-	roles   *roles
+	request *gangs.Request
 	basis
 	// reached are the nodes to which Pods with seats are on their way. What they refuse may
 	// end with a seat, without a change of the node.
@@ -37,8 +38,6 @@ type checker struct {
 	remembered []*filters.Remembered
 	// refused is what the filters refused.
 	refused refusals
-	// judged are the answers; nil if they are not recorded.
-	judged *judgements
 }
 
 type placedMember struct {
@@ -58,8 +57,8 @@ type basis struct {
 	deadline time.Time
 }
 
-func (p *Planner) basisFor(gang *roles) basis {
-	return p.basisUntil(p.searches.deadline(groupOf(gang), gang.Count(), p.clock.Now()))
+func (p *Planner) basisFor(request *gangs.Request) basis {
+	return p.basisUntil(p.searches.deadline(groupOf(request), request.Count(), p.clock.Now()))
 }
 
 func (p *Planner) basisUntil(deadline time.Time) basis {
@@ -67,27 +66,27 @@ func (p *Planner) basisUntil(deadline time.Time) basis {
 }
 
 // groupOf returns the key of the group whose gang it is.
-func groupOf(gang *roles) string { return gang.Member(0, 0).Group().Key }
+func groupOf(request *gangs.Request) string { return request.Member(0, 0).Group().Key }
 
 // checkerUnlessTrusted returns a checker for a gang; nil if the scheduling cycle of its
 // only Pod checks its place soon enough.
-func (p *Planner) checkerUnlessTrusted(gang *roles) *checker {
-	if p.trusts(gang) {
+func (p *Planner) checkerUnlessTrusted(request *gangs.Request) *checker {
+	if p.trusts(request) {
 		return nil
 	}
-	return p.newChecker(gang, p.basisFor(gang))
+	return p.newChecker(request, p.basisFor(request))
 }
 
 // newChecker returns the checker of a gang; nil if there are no filters.
-func (p *Planner) newChecker(gang *roles, from basis) *checker {
-	runner := p.runnerFor(gang)
+func (p *Planner) newChecker(request *gangs.Request, from basis) *checker {
+	runner := p.runnerFor(request)
 	if runner == nil {
 		return nil
 	}
 	node := p.nodeOf
 	c := &checker{
-		planner: p, roles: gang, node: node, basis: from, reached: map[string]bool{},
-		next: make([]int, len(gang.Roles)), remembered: make([]*filters.Remembered, len(gang.Roles)), refused: refusals{byNode: map[string]*filters.Refusal{}},
+		planner: p, request: request, node: node, basis: from, reached: map[string]bool{},
+		next: make([]int, len(request.Roles)), remembered: make([]*filters.Remembered, len(request.Roles)), refused: refusals{byNode: map[string]*filters.Refusal{}},
 		trial: filters.NewTrial(context.Background(), runner, node),
 	}
 	if p.counter != nil {
@@ -113,24 +112,18 @@ func (p *Planner) nodeOf(name string) fwk.NodeInfo {
 
 // trusts reports whether the places of a gang need no check before its Pods are scheduled:
 // a Pod in no gang, about which nothing suggests that a node might refuse it.
-func (p *Planner) trusts(gang *roles) bool {
-	return gang.Count() == 1 && p.memory.Trusts(p.classOf(gang.Member(0, 0)))
+func (p *Planner) trusts(request *gangs.Request) bool {
+	return request.Count() == 1 && p.memory.Trusts(p.classOf(request.Member(0, 0)))
 }
 
 // runnerFor returns the filters of the gang's profile; nil if there are none, as in tests.
-func (p *Planner) runnerFor(gang *roles) filters.Runner {
-	return p.runners[gang.Member(0, 0).Pod().Spec.SchedulerName]
+func (p *Planner) runnerFor(request *gangs.Request) filters.Runner {
+	return p.runners[request.Member(0, 0).Pod().Spec.SchedulerName]
 }
 
 // Place implements placement.Checker.
 func (c *checker) Place(role int, node string) placement.Judgement {
-	answer := c.place(role, node)
-	c.judged.note(role, node, answer)
-	return answer
-}
-
-func (c *checker) place(role int, node string) placement.Judgement {
-	member := c.roles.Member(role, c.next[role])
+	member := c.request.Member(role, c.next[role])
 	class := c.planner.classOf(member)
 	refusal, generation, known := c.known(role, node)
 	if !known {
@@ -163,7 +156,7 @@ func (c *checker) known(role int, node string) (refusal *filters.Refusal, genera
 		return nil, generation, false
 	}
 	if c.remembered[role] == nil {
-		c.remembered[role] = c.planner.memory.About(c.planner.classOf(c.roles.Member(role, 0)))
+		c.remembered[role] = c.planner.memory.About(c.planner.classOf(c.request.Member(role, 0)))
 	}
 	refusal = c.remembered[role].Refusal(node, generation, c.version)
 	return refusal, generation, refusal != nil
@@ -215,8 +208,8 @@ func (c *checker) outcome() *refusals {
 	if c == nil {
 		return nil
 	}
-	for role := range c.roles.Roles {
-		member := c.roles.Member(role, 0)
+	for role := range c.request.Roles {
+		member := c.request.Member(role, 0)
 		if refusal := c.trial.RefusedEverywhere(c.planner.classOf(member), member.Pod()); refusal != nil && refusal.Final {
 			c.refused.everywhere = refusal
 		}

@@ -84,7 +84,7 @@ func TestTasksThatAskForTheSameLearnFromEachOther(t *testing.T) {
 		if decision := f.decide(first); decision.Node != "" {
 			t.Fatalf("%s: the first task got node %q", name, decision.Node)
 		}
-		gang, err := f.gangOf(f.registry.Attempt(second.UID))
+		gang, err := f.requestOf(f.registry.Attempt(second.UID))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,8 +25,8 @@ type claims struct {
 	list map[string]*claim
 	// cooldownUntil is when gangs whose claim has expired may claim again without stopping others.
 	cooldownUntil map[string]time.Time
-	// vainUntil is until when no nodes are looked for, by what is asked for: there were none.
-	vainUntil map[string]time.Time
+	// noNodesUntil is until when no nodes are looked for, by what is asked for: there were none.
+	noNodesUntil map[string]time.Time
 }
 
 // maxStarving is how many gangs of one namespace may keep nodes at a time because they have
@@ -46,10 +46,10 @@ type claim struct {
 	// claimed because those that leave are still within their grace periods.
 	evicts     bool
 	graceUntil time.Time
-	// queue is the gang's queue, and asked what it is going to hold there. They are empty without GPUQueues, and
+	// queue is the gang's queue, and demand what it is going to hold there. They are empty without GPUQueues, and
 	// for starving gangs.
-	queue string
-	asked queueing.Amounts
+	queue  string
+	demand queueing.Amounts
 
 	// awaited are the GPUs that have to become free for a starving gang, by node; leastInUse
 	// is how much of them was in use, in percent of a GPU, when it was the least so far; it is
@@ -61,7 +61,7 @@ type claim struct {
 }
 
 func newClaims() *claims {
-	return &claims{list: map[string]*claim{}, cooldownUntil: map[string]time.Time{}, vainUntil: map[string]time.Time{}}
+	return &claims{list: map[string]*claim{}, cooldownUntil: map[string]time.Time{}, noNodesUntil: map[string]time.Time{}}
 }
 
 // claimedInQueue is what a gang is going to hold in its queue.
@@ -70,13 +70,13 @@ type claimedInQueue struct {
 	amounts queueing.Amounts
 }
 
-// asked returns what gangs that claim nodes are going to hold in their queues, except for one gang.
-func (c *claims) asked(except string) (list []claimedInQueue) {
+// demands returns what gangs that claim nodes are going to hold in their queues, except for one gang.
+func (c *claims) demands(except string) (list []claimedInQueue) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for group, one := range c.list {
-		if group != except && len(one.asked) > 0 {
-			list = append(list, claimedInQueue{one.queue, one.asked})
+		if group != except && len(one.demand) > 0 {
+			list = append(list, claimedInQueue{one.queue, one.demand})
 		}
 	}
 	return list
@@ -196,19 +196,19 @@ func (c *claims) mayClaim(attempt *gangs.Attempt, now time.Time) bool {
 	return count < maxStarving
 }
 
-// inVain records that there are no nodes to claim for a request; equal ones need not look for
+// foundNone records that there are no nodes to claim for a request; equal ones need not look for
 // a while.
-func (c *claims) inVain(key string, now time.Time) {
+func (c *claims) foundNone(key string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.vainUntil[key] = now.Add(revisePeriod)
+	c.noNodesUntil[key] = now.Add(revisePeriod)
 }
 
-// isVain reports whether there were no nodes to claim for a request, a short time ago.
-func (c *claims) isVain(asked keys, now time.Time) bool {
+// hasNone reports whether there were no nodes to claim for a request, a short time ago.
+func (c *claims) hasNone(wanted keys, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return now.Before(c.vainUntil[asked.request]) || now.Before(c.vainUntil[asked.filtered])
+	return now.Before(c.noNodesUntil[wanted.request]) || now.Before(c.noNodesUntil[wanted.filtered])
 }
 
 // awaitedBy returns the GPUs that have to become free for a starving gang; nil if it claims
@@ -280,7 +280,7 @@ func (c *claims) sweep(now time.Time, rest time.Duration, exists func(group stri
 			c.cooldownUntil[group] = now.Add(rest)
 		}
 	}
-	for _, list := range []map[string]time.Time{c.cooldownUntil, c.vainUntil} {
+	for _, list := range []map[string]time.Time{c.cooldownUntil, c.noNodesUntil} {
 		maps.DeleteFunc(list, func(_ string, until time.Time) bool { return now.After(until) })
 	}
 	return len(c.list) < before

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
@@ -23,6 +24,7 @@ const maxCleared = 1000
 // put back, the most important ones first, as long as the filters accept the gang.
 type clearance struct {
 	*dryRun
+	request *gangs.Request
 	cluster *placement.Cluster
 	rules   placement.PreemptionRules
 	// away are the Pods that are not put back so far, by name.
@@ -43,12 +45,12 @@ type clearedUnit struct {
 	spare int
 }
 
-// clear returns victims that a clearance finds; nil if there are none. It has the time of one
+// clearance returns victims that a clearance finds; nil if there are none. It has the time of one
 // search.
-func (d *dryRun) clear(cluster *placement.Cluster, rules placement.PreemptionRules) *placement.Preemption {
+func (d *dryRun) clearance(cluster *placement.Cluster, request *gangs.Request, rules placement.PreemptionRules) *placement.Preemption {
 	own := *d
 	own.basis.deadline = d.planner.searches.within(d.planner.clock.Now().Add(d.limit))
-	c := &clearance{dryRun: &own, cluster: cluster, rules: rules, away: map[string]mirror.Holder{}}
+	c := &clearance{dryRun: &own, request: request, cluster: cluster, rules: rules, away: map[string]mirror.Holder{}}
 	victims := c.victims()
 	if d.late = d.late || c.late; c.late || victims == nil {
 		return nil // or some would leave in vain
@@ -141,8 +143,8 @@ func (c *clearance) fits() bool {
 	if c.late = c.late || c.planner.clock.Now().After(c.basis.deadline); c.late {
 		return false
 	}
-	gang, found := c.gang.Gang, &placement.Preemption{Victims: c.names()}
-	c.gang.check = c.planner.newChecker(c.gang, c.basis)
+	gang, found := c.request.Gang, &placement.Preemption{Victims: c.names()}
+	c.check = c.planner.newChecker(c.request, c.basis)
 	accepted := c.accepts(c.cluster, &gang, found, func(name string) (mirror.Holder, bool) {
 		holder, known := c.away[name]
 		return holder, known
@@ -150,7 +152,7 @@ func (c *clearance) fits() bool {
 	if accepted {
 		c.plan = found.Plan
 	}
-	c.late = c.late || c.gang.check.refused.exhausted
+	c.late = c.late || c.check.refused.exhausted
 	return accepted
 }
 

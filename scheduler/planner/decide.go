@@ -38,7 +38,7 @@ type Decision struct {
 // and had a cycle before has been stopped by an error: after a refusal it has no seat any
 // more, and at the barrier no further cycle. It gives its seat back.
 func (p *Planner) StartCycle(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Decision {
-	if seat, seated := p.registry.SeatOf(pod.UID); seated && p.registry.Tried(pod.UID, seat.Plan) {
+	if seat, hasSeat := p.registry.SeatOf(pod.UID); hasSeat && p.registry.Tried(pod.UID, seat.Plan) {
 		p.Withdraw(pod.UID, seat.Plan)
 		return Decision{Waits: "the last attempt to place it was ended by an error"}
 	}
@@ -57,7 +57,7 @@ func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Dec
 	if !p.isCurrent() {
 		return p.waitUntilCurrent(pod)
 	}
-	if seat, seated := p.registry.SeatOf(pod.UID); seated {
+	if seat, hasSeat := p.registry.SeatOf(pod.UID); hasSeat {
 		if p.mirror.Intact(pod.UID) {
 			return Decision{Node: seat.Node, Plan: seat.Plan}
 		}
@@ -78,11 +78,11 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	if attempt.Err == nil && !p.watchLabels(attempt) {
 		p.refresh(nodes)
 	}
-	gang, err := p.gangOf(attempt)
+	request, err := p.requestOf(attempt)
 	if err != nil {
 		p.registry.Fail(attempt.Group, begin, begin.Add(fallbackRetry))
 		p.metrics.failed.WithLabelValues("Invalid").Inc()
-		p.decided(attempt, nil, begin, journal.Invalid, err.Error(), nil)
+		p.recordDecision(&search{attempt: attempt, begin: begin}, journal.Invalid, err.Error(), nil)
 		return Decision{Wrong: err.Error()}
 	}
 	if waits := p.unpreparedClaims(attempt); waits != "" {
@@ -92,82 +92,83 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		p.noteSubmission(attempt)
 	}
 	p.lookAhead()
-	if admitted := p.admit(attempt, gang); admitted.waits != "" {
+	request, admitted := p.admit(attempt, request)
+	if admitted.waits != "" {
 		return p.waitInQueue(attempt, admitted.waits)
 	}
 	freed := p.mirror.Freed()
-	gang.keys = p.keysOf(attempt, gang)
-	if refused, failed := p.knownFailure(freed, gang.keys); failed {
-		gang.refused = refused
-		return p.fail(attempt, gang, begin)
+	s := &search{attempt: attempt, begin: begin, request: request, keys: p.keysOf(attempt, request)}
+	if refused, failed := p.knownFailure(freed, s.keys); failed {
+		s.refused = refused
+		return p.fail(s)
 	}
-	gang.asked = p.newAsked()
+	s.questions = p.newQuestions()
 	if scored && attempt.Group.Alone {
-		return p.tryScored(attempt, gang, begin)
+		return p.tryScored(s)
 	}
-	return p.tryPlan(attempt, gang, freed, begin)
+	return p.tryPlan(s, freed)
 }
 
 // tryScored looks for nodes for a Pod that is alone, of which the profile's scores choose one.
-func (p *Planner) tryScored(attempt *gangs.Attempt, gang *roles, begin time.Time) Decision {
-	order, blocked := p.rank(attempt, gang)
+func (p *Planner) tryScored(s *search) Decision {
+	order, blocked := p.rank(s)
 	switch {
 	case blocked != nil:
-		return p.waitForMoves(attempt, blocked, begin)
+		return p.waitForMoves(s, blocked)
 	case len(order) > 0:
-		p.ranked(attempt, gang, begin, order)
+		p.recordRanked(s, order)
 		return Decision{Order: order}
 	}
-	return p.fail(attempt, gang, begin)
+	return p.fail(s)
 }
 
 // tryPlan looks for places for all Pods of an attempt. What it did not find is remembered until more is freed than at the beginning.
-func (p *Planner) tryPlan(attempt *gangs.Attempt, gang *roles, freed uint64, begin time.Time) Decision {
-	gang.check = p.checkerUnlessTrusted(gang)
-	seated, blocked := p.plan(attempt, gang)
-	p.metrics.plans.Observe(p.clock.Since(begin).Seconds())
-	gang.refused = gang.check.outcome()
-	p.searches.ended(attempt.Group.Key, gang.Count(), seated != nil || !gang.refused.ranOutOfTime())
+func (p *Planner) tryPlan(s *search, freed uint64) Decision {
+	s.check = p.checkerUnlessTrusted(s.request)
+	found, blocked := p.plan(s)
+	p.metrics.plans.Observe(p.clock.Since(s.begin).Seconds())
+	s.refused = s.check.outcome()
+	p.searches.ended(s.attempt.Group.Key, s.request.Count(), found != nil || !s.refused.ranOutOfTime())
 	switch {
 	case blocked != nil:
-		return p.waitForMoves(attempt, blocked, begin)
-	case seated != nil:
-		return p.seat(attempt, gang, seated, begin)
+		return p.waitForMoves(s, blocked)
+	case found != nil:
+		return p.seat(s, found)
 	}
-	if gang.refused.lasting() {
-		p.failed.put(freed, gang.key(), gang.refused)
+	if s.refused.lasting() {
+		p.failed.put(freed, s.key(), s.refused)
 	}
-	return p.fail(attempt, gang, begin)
+	return p.fail(s)
 }
 
-// gangOf translates an attempt into the engine's terms.
-func (p *Planner) gangOf(attempt *gangs.Attempt) (*roles, error) {
-	gang, err := p.gangLater(attempt)
+// requestOf translates an attempt into the engine's terms.
+func (p *Planner) requestOf(attempt *gangs.Attempt) (*gangs.Request, error) {
+	request, err := p.requestLater(attempt)
 	if err != nil {
 		return nil, err
 	}
-	gang.claimed = p.claimedByOthers(attempt)
-	gang.Except = slices.Concat(gang.claimed, gang.Except)
-	return gang, nil
+	request.Kept = p.claimedByOthers(attempt)
+	request.Except = slices.Concat(request.Kept, request.Except)
+	return request, nil
 }
 
-// gangLater is gangOf for a time at which no node is claimed any more.
-func (p *Planner) gangLater(attempt *gangs.Attempt) (*roles, error) {
+// requestLater is requestOf for a time at which no node is claimed any more.
+func (p *Planner) requestLater(attempt *gangs.Attempt) (*gangs.Request, error) {
 	if attempt.Err != nil {
 		return nil, attempt.Err
 	}
-	gang := p.rolesOf(attempt.Waiting, attempt.Need)
-	gang.Except = slices.Clone(attempt.Refused)
+	request := p.requestFor(attempt.Waiting, attempt.Need)
+	request.Except = slices.Clone(attempt.Refused)
 	if attempt.Labels.Level == "" {
-		return gang, nil
+		return request, nil
 	}
 	level, err := p.levels.Number(attempt.Labels.Level)
 	if err != nil {
 		return nil, err
 	}
-	gang.Level, gang.Required = level, attempt.Labels.Required
-	gang.near = p.mirror.DomainOf(attempt.Placed, level)
-	return gang, nil
+	request.Level, request.Required = level, attempt.Labels.Required
+	request.Near = p.mirror.DomainOf(attempt.Placed, level)
+	return request, nil
 }
 
 // claimedByOthers returns the nodes that are kept from a gang, except those on which
@@ -237,35 +238,35 @@ func (p *Planner) learn(attempt *gangs.Attempt) (news bool) {
 
 // plan returns places for a gang, or nil. blocked is set if the gang has to wait for
 // places that are kept for it.
-func (p *Planner) plan(attempt *gangs.Attempt, gang *roles) (seated *seating, blocked *blockedMoves) {
-	requester := p.requesterOf(attempt)
-	if destinations := p.destinationsOf(attempt, requester); len(destinations) > 0 {
-		return p.planAround(attempt, gang, requester, destinations)
+func (p *Planner) plan(s *search) (found *seating, blocked *blockedMoves) {
+	requester := p.requesterOf(s.attempt)
+	if destinations := p.destinationsOf(s.attempt, requester); len(destinations) > 0 {
+		return p.planAround(s, requester, destinations)
 	}
-	p.mirror.For(requester, func(cluster *placement.Cluster) { seated = p.planIn(cluster, attempt, gang) })
-	return seated, nil
+	p.mirror.For(requester, func(cluster *placement.Cluster) { found = p.planIn(cluster, s, s.request) })
+	return found, nil
 }
 
 // planIn returns places for a gang in the cluster as it is, or nil: those that its members are
 // nominated for, if they are good.
-func (p *Planner) planIn(cluster *placement.Cluster, attempt *gangs.Attempt, gang *roles) (seated *seating) {
-	if nominated := p.onNominated(attempt, gang); nominated != nil {
-		if seated = p.planAnywhere(cluster, attempt, nominated); seated != nil {
-			return seated
+func (p *Planner) planIn(cluster *placement.Cluster, s *search, request *gangs.Request) *seating {
+	if nominated := p.onNominated(s.attempt, request); nominated != nil {
+		if found := p.planAnywhere(cluster, s, nominated); found != nil {
+			return found
 		}
 	}
-	return p.planAnywhere(cluster, attempt, gang)
+	return p.planAnywhere(cluster, s, request)
 }
 
 // planAnywhere returns places for a gang, if possible on nodes without faults that do not refuse Pods
 // and that none of its members avoids.
-func (p *Planner) planAnywhere(cluster *placement.Cluster, attempt *gangs.Attempt, gang *roles) (seated *seating) {
-	for _, last := range p.lastChoices(attempt) {
-		if seated = p.planOn(cluster, attempt, gang.without(last)); seated != nil {
-			return seated
+func (p *Planner) planAnywhere(cluster *placement.Cluster, s *search, request *gangs.Request) *seating {
+	for _, last := range p.lastChoices(s.attempt) {
+		if found := p.planOn(cluster, s, request.Without(last)); found != nil {
+			return found
 		}
 	}
-	return p.planOn(cluster, attempt, gang)
+	return p.planOn(cluster, s, request)
 }
 
 // lastChoices returns which nodes to leave out at first, fewer and fewer: those with faults and
@@ -274,7 +275,7 @@ func (p *Planner) lastChoices(attempt *gangs.Attempt) [][]string {
 	faulty, avoided := p.faultyNodes(attempt), avoidedNodes(attempt)
 	var choices [][]string
 	if len(avoided) > 0 {
-		choices = append(choices, union(faulty, avoided))
+		choices = append(choices, gangs.Union(faulty, avoided))
 	}
 	if len(faulty) > 0 {
 		choices = append(choices, faulty)
@@ -284,7 +285,7 @@ func (p *Planner) lastChoices(attempt *gangs.Attempt) [][]string {
 
 // faultyNodes returns the nodes on which Pods could not be bound or started lately.
 func (p *Planner) faultyNodes(attempt *gangs.Attempt) []string {
-	return union(p.faults.nodes(p.clock.Now()), p.refusingNodes(attempt))
+	return gangs.Union(p.faults.nodes(p.clock.Now()), p.refusingNodes(attempt))
 }
 
 // avoidedNodes returns the nodes that members of a gang use only if they find room on no others.
@@ -298,27 +299,27 @@ func avoidedNodes(attempt *gangs.Attempt) (nodes []string) {
 
 // planOn returns places for a gang near its other members or, if that is not possible and not
 // required, anywhere.
-func (p *Planner) planOn(cluster *placement.Cluster, attempt *gangs.Attempt, gang *roles) (seated *seating) {
-	gang.tryNear(func() bool {
-		plan, fits, err := gang.plan(cluster)
+func (p *Planner) planOn(cluster *placement.Cluster, s *search, request *gangs.Request) (found *seating) {
+	request.NearFirst(func(request *gangs.Request) bool {
+		plan, fits, err := s.plan(cluster, request)
 		if err != nil {
-			p.logger.Error(err, "A gang can't be planned", "gang", attempt.Group.Key)
+			p.logger.Error(err, "A gang can't be planned", "gang", s.attempt.Group.Key)
 		}
 		if fits {
-			seated = &seating{}
-			seated.members, seated.places = gang.Assign(plan)
-			preferNominated(plan, seated.members, seated.places)
+			found = &seating{}
+			found.members, found.places = request.Assign(plan)
+			preferNominated(plan, found.members, found.places)
 		}
 		return fits
 	})
-	return seated
+	return found
 }
 
 // rank returns the order of the nodes that have room for a Pod. A Pod that is being moved
 // goes to the place that is kept for it; blocked is set if that is not free yet.
-func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]int, blocked *blockedMoves) {
-	requester := p.requesterOf(attempt)
-	ready, blocked, _ := p.sortArrivals(attempt, p.destinationsOf(attempt, requester))
+func (p *Planner) rank(s *search) (order map[string]int, blocked *blockedMoves) {
+	requester := p.requesterOf(s.attempt)
+	ready, blocked, _ := p.sortArrivals(s.attempt, p.destinationsOf(s.attempt, requester))
 	switch {
 	case blocked.pods > 0:
 		return nil, blocked
@@ -327,44 +328,43 @@ func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]in
 	}
 	order = map[string]int{}
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
-		list := cluster.Rank(cluster.Request(gang.Roles[0].Shape), cluster.Root())
+		list := cluster.Rank(cluster.Request(s.request.Roles[0].Shape), cluster.Root())
 		for i, ranked := range list {
 			order[ranked.Node] = i
 		}
-		if gang.asked != nil {
-			gang.asked.rank(cluster, gang, list)
+		if s.questions != nil {
+			s.questions.rank(cluster, s.request, list)
 		}
 	})
 	last := len(order)
-	for _, node := range union(p.faultyNodes(attempt), avoidedNodes(attempt)) {
+	for _, node := range gangs.Union(p.faultyNodes(s.attempt), avoidedNodes(s.attempt)) {
 		if rank, fits := order[node]; fits {
 			order[node] = last + rank
 		}
 	}
-	for _, node := range gang.Except {
+	for _, node := range s.request.Except {
 		delete(order, node)
 	}
 	return order, nil
 }
 
 // seat carries out a plan.
-func (p *Planner) seat(attempt *gangs.Attempt, gang *roles, seated *seating, begin time.Time) Decision {
-	turn := attempt.Waiting[0].UID
-	members, places := seated.members, seated.places
-	number := p.assignSeats(attempt, members, places)
+func (p *Planner) seat(s *search, found *seating) Decision {
+	turn := s.attempt.Waiting[0].UID
+	number := p.assignSeats(s.attempt, found)
 	if number == 0 {
 		now := p.clock.Now()
-		p.registry.Fail(attempt.Group, now, now.Add(shortestPause))
+		p.registry.Fail(s.attempt.Group, now, now.Add(shortestPause))
 		return Decision{Waits: "its gang has just changed"}
 	}
-	p.seated(attempt, gang, begin, members, places)
-	for i, m := range members {
+	p.recordPlaced(s, found)
+	for i, m := range found.members {
 		switch {
 		case m.UID != turn:
-		case i > 0 && gang.refused.ordered():
+		case i > 0 && s.refused.ordered():
 			p.activate([]*corev1.Pod{m.Pod()}) // after those that it depends on
 		default:
-			return Decision{Node: places[i].Node, Plan: number}
+			return Decision{Node: found.places[i].Node, Plan: number}
 		}
 	}
 	return Decision{Waits: "other Pods of its gang are placed first"}
@@ -372,13 +372,13 @@ func (p *Planner) seat(attempt *gangs.Attempt, gang *roles, seated *seating, beg
 
 // assignSeats gives members their seats, and returns the plan's number; 0 if they can no
 // longer take them.
-func (p *Planner) assignSeats(attempt *gangs.Attempt, members []*gangs.Member, places []placement.Place) uint64 {
-	for i, m := range members {
-		p.mirror.Hold(m.Pod(), places[i]) //nolint:gosec // as many as members
+func (p *Planner) assignSeats(attempt *gangs.Attempt, found *seating) uint64 {
+	for i, m := range found.members {
+		p.mirror.Hold(m.Pod(), found.places[i])
 	}
-	number, actions := p.registry.Seat(attempt.Group, members, places, attempt.Waiting[0].UID, p.clock.Now())
+	number, actions := p.registry.Seat(attempt.Group, found.members, found.places, attempt.Waiting[0].UID, p.clock.Now())
 	if number == 0 {
-		p.mirror.Release(uidsOf(members))
+		p.mirror.Release(uidsOf(found.members))
 		return 0
 	}
 	p.endPlaces(attempt.Group.Key)
@@ -397,23 +397,21 @@ func uidsOf(members []*gangs.Member) []types.UID {
 }
 
 // fail explains why a gang has no place, and schedules the next attempt.
-func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Decision {
-	questions := gang.asked
-	gang.asked = nil // what follows is for the explanation
-	p.lastRefusals = lastRefusals{attempt.Group.Key, gang.refused}
-	p.rejections.set(attempt.Group.Key, attempt.Waiting[0].Pod(), gang.refused.plugins())
-	given, renew := p.explain(attempt, gang)
-	if again := p.notSeen(gang.refused.plugins(), begin); !again.IsZero() && (renew.IsZero() || again.Before(renew)) {
+func (p *Planner) fail(s *search) Decision {
+	attempt := s.attempt
+	p.lastRefusals = lastRefusals{attempt.Group.Key, s.refused}
+	p.rejections.set(attempt.Group.Key, attempt.Waiting[0].Pod(), s.refused.plugins())
+	given, renew := p.explain(s)
+	if again := p.notSeen(s.refused.plugins(), s.begin); !again.IsZero() && (renew.IsZero() || again.Before(renew)) {
 		renew = again
 	}
-	if !attempt.Extra && gang.refused.atAll() == nil && p.queueState() == nil {
-		p.claimIfStarving(attempt, gang, begin)
+	if !attempt.Extra && s.refused.atAll() == nil && p.queueState() == nil {
+		p.claimIfStarving(s)
 	}
 	p.metrics.failed.WithLabelValues(given.reason).Inc()
-	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: begin, Ended: p.clock.Now(), RetryBy: renew, Never: given.never})
+	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: s.begin, Ended: p.clock.Now(), RetryBy: renew, Never: given.never})
 	p.reportMembers(attempt.Group, given.text)
-	gang.asked = questions
-	p.decided(attempt, gang, begin, journal.Waits, given.text, nil)
+	p.recordDecision(s, journal.Waits, given.text, nil)
 	return Decision{Waits: given.text}
 }
 
@@ -434,22 +432,23 @@ func (p *Planner) Reserve(pod *corev1.Pod, node string) (uint64, error) {
 	if attempt == nil {
 		return 0, errors.New("the Pod is no longer waiting")
 	}
-	begin, chosen := p.clock.Now(), &roles{asked: p.newAsked()}
-	place, fits := p.placeOn(attempt, node, chosen.asked)
+	s := &search{attempt: attempt, begin: p.clock.Now(), questions: p.newQuestions()}
+	place, fits := p.placeOn(attempt, node, s.questions)
 	if !fits {
 		return 0, fmt.Errorf("node %s: its GPUs are no longer free", node)
 	}
-	number := p.assignSeats(attempt, attempt.Waiting[:1], []placement.Place{place})
+	chosen := &seating{members: attempt.Waiting[:1], places: []placement.Place{place}}
+	number := p.assignSeats(attempt, chosen)
 	if number == 0 {
 		return 0, errors.New("the Pod is no longer waiting")
 	}
-	p.seated(attempt, chosen, begin, attempt.Waiting[:1], []placement.Place{place})
+	p.recordPlaced(s, chosen)
 	return number, nil
 }
 
 // placeOn returns the place that a Pod gets on a node: the one that is kept for it if it
 // is being moved there.
-func (p *Planner) placeOn(attempt *gangs.Attempt, node string, questions *asked) (place placement.Place, fits bool) {
+func (p *Planner) placeOn(attempt *gangs.Attempt, node string, questions *questions) (place placement.Place, fits bool) {
 	requester := p.requesterOf(attempt)
 	ready, _, _ := p.sortArrivals(attempt, p.destinationsOf(attempt, requester))
 	if len(ready.places) > 0 && ready.places[0].Node == node {

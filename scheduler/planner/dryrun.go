@@ -9,13 +9,16 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/scheduler/filters"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
 // dryRun checks proposals for a preemption.
 type dryRun struct {
 	planner *Planner
-	gang    *roles
+	search  *search
+	// check is that of the last trial.
+	check *checker
 	// except are the nodes that can't be used: the gang's own, and those that refused it.
 	except []string
 	// refusing are nodes that refused members, and hopeless those that did so whoever leaves.
@@ -33,13 +36,13 @@ type dryRun struct {
 	leaving []mirror.Holder
 }
 
-func (p *Planner) newDryRun(gang *roles) *dryRun {
+func (p *Planner) newDryRun(s *search) *dryRun {
 	d := &dryRun{
-		planner: p, gang: gang, except: union(gang.Except, nil), basis: p.basisFor(gang),
+		planner: p, search: s, except: gangs.Union(s.request.Except, nil), basis: p.basisFor(s.request),
 		refusing: map[string]bool{}, hopeless: map[string]bool{},
 	}
 	d.limit = d.basis.deadline.Sub(p.clock.Now())
-	if p.runnerFor(gang) != nil {
+	if p.runnerFor(s.request) != nil {
 		d.leaving = p.leaving()
 	}
 	return d
@@ -64,12 +67,12 @@ func (p *Planner) leaving() (list []mirror.Holder) {
 // propose returns Pods to preempt so that the gang fits and the filters accept its places
 // as the nodes will be then; nil if it finds none. If those that are leaving anyway suffice, they
 // are the victims.
-func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionRules, holders func(string) (mirror.Holder, bool)) *placement.Preemption {
-	if awaited := d.awaitLeaving(cluster, holders); awaited != nil {
+func (d *dryRun) propose(cluster *placement.Cluster, request *gangs.Request, rules placement.PreemptionRules, holders func(string) (mirror.Holder, bool)) *placement.Preemption {
+	if awaited := d.awaitLeaving(cluster, request, holders); awaited != nil {
 		return awaited
 	}
 	for range maxProposals {
-		gang := d.gang.Gang
+		gang := request.Gang
 		gang.Except = d.except
 		found, fits, err := cluster.Preempt(&gang, rules)
 		if err != nil {
@@ -78,16 +81,16 @@ func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionR
 		if !fits {
 			break
 		}
-		if d.gang.check = d.planner.newChecker(d.gang, d.basis); d.gang.check == nil {
-			if d.gang.asked != nil {
-				d.gang.asked.victims(cluster, &gang, found)
+		if d.check = d.planner.newChecker(request, d.basis); d.check == nil {
+			if d.search.questions != nil {
+				d.search.questions.victims(cluster, &gang, found)
 			}
 			return d.withVictims(found)
 		}
 		if d.accepts(cluster, &gang, found, holders) {
 			return d.withVictims(found)
 		}
-		refused := d.gang.check.outcome()
+		refused := d.check.outcome()
 		d.late = d.late || refused.exhausted
 		if !d.exclude(refused) || refused.exhausted {
 			break
@@ -96,22 +99,22 @@ func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionR
 	if len(d.refusing)+len(d.hopeless) == 0 {
 		return nil // it is room that is missing
 	}
-	return d.clear(cluster, rules)
+	return d.clearance(cluster, request, rules)
 }
 
 // awaitLeaving returns those that are leaving anyway if the gang fits without them; else nil. The
 // search for victims need not find this out: while some that it chose are gone and others are not
 // yet, it may come to other ones.
-func (d *dryRun) awaitLeaving(cluster *placement.Cluster, holders func(string) (mirror.Holder, bool)) *placement.Preemption {
+func (d *dryRun) awaitLeaving(cluster *placement.Cluster, request *gangs.Request, holders func(string) (mirror.Holder, bool)) *placement.Preemption {
 	if len(d.leaving) == 0 {
 		return nil
 	}
-	gang, found := d.gang.Gang, &placement.Preemption{}
+	gang, found := request.Gang, &placement.Preemption{}
 	for _, one := range d.leaving {
 		found.Victims = append(found.Victims, string(one.Pod.UID))
 	}
 	slices.Sort(found.Victims)
-	if d.gang.check = d.planner.newChecker(d.gang, d.basis); !d.accepts(cluster, &gang, found, holders) {
+	if d.check = d.planner.newChecker(request, d.basis); !d.accepts(cluster, &gang, found, holders) {
 		return nil
 	}
 	return found
@@ -129,7 +132,7 @@ func (d *dryRun) withVictims(found *placement.Preemption) *placement.Preemption 
 // accepts plans the gang without the victims, as the filters accept it, and puts that plan
 // into the proposal.
 func (d *dryRun) accepts(cluster *placement.Cluster, gang *placement.Gang, found *placement.Preemption, holders func(string) (mirror.Holder, bool)) (accepted bool) {
-	check := d.gang.check
+	check := d.check
 	check.removed = len(found.Victims) > 0 || len(d.leaving) > 0
 	for _, one := range d.leaving {
 		if !slices.Contains(found.Victims, string(one.Pod.UID)) {
@@ -145,7 +148,7 @@ func (d *dryRun) accepts(cluster *placement.Cluster, gang *placement.Gang, found
 		}
 		checked := *gang
 		checked.Checker = check
-		plan, fits, err := d.plan(cluster, &checked, check)
+		plan, fits, err := d.plan(cluster, &checked)
 		if accepted = err == nil && fits; accepted {
 			found.Plan = plan
 		}
@@ -156,11 +159,11 @@ func (d *dryRun) accepts(cluster *placement.Cluster, gang *placement.Gang, found
 }
 
 // plan plans a gang as if some had left.
-func (d *dryRun) plan(cluster *placement.Cluster, gang *placement.Gang, check *checker) (*placement.Plan, bool, error) {
-	if d.gang.asked == nil {
+func (d *dryRun) plan(cluster *placement.Cluster, gang *placement.Gang) (*placement.Plan, bool, error) {
+	if d.search.questions == nil {
 		return cluster.Plan(gang)
 	}
-	return d.gang.asked.without(cluster, gang, check)
+	return d.search.questions.without(cluster, gang)
 }
 
 // exclude excludes the nodes that refused members from further proposals. It reports whether any
@@ -174,7 +177,7 @@ func (d *dryRun) exclude(refused *refusals) (more bool) {
 		}
 	}
 	before := len(d.except)
-	d.except = union(d.except, refused.nodes())
+	d.except = gangs.Union(d.except, refused.nodes())
 	return len(d.except) > before
 }
 

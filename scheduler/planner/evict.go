@@ -31,7 +31,7 @@ const evictLimit = 30 * time.Second
 const maxStops = 5
 
 // evictVictims stops Pods to make room for a preemptor, once they have saved their work. Who has ended until then is no victim.
-// The PodDisruptionBudgets are asked again: the wait may have been long.
+// The PodDisruptionBudgets are listed again: the wait may have been long.
 func (p *Planner) evictVictims(ctx context.Context, group string, preemptor *corev1.Pod, victims []*corev1.Pod, taken *preemption.Queues) {
 	defer p.preemptions.end(group)
 	stillNeeded, err := p.awaitCheckpoints(ctx, preemptor, victims, taken)
@@ -85,13 +85,13 @@ func without(pods, others []*corev1.Pod) (rest []*corev1.Pod) {
 func (p *Planner) askBudgets(ctx context.Context, pods []*corev1.Pod) (refused string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, evictLimit)
 	defer cancel()
-	asked := map[string]bool{}
+	listed := map[string]bool{}
 	var list []*policyv1.PodDisruptionBudget
 	for _, pod := range pods {
-		if asked[pod.Namespace] {
+		if listed[pod.Namespace] {
 			continue
 		}
-		asked[pod.Namespace] = true
+		listed[pod.Namespace] = true
 		found, err := p.handle.ClientSet().PolicyV1().PodDisruptionBudgets(pod.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return "", fmt.Errorf("reading PodDisruptionBudgets: %w", err)

@@ -62,11 +62,11 @@ func (e *explanationCache) sweep(now time.Time) {
 }
 
 // diagnose has the engine explain why a gang does not fit.
-func (p *Planner) diagnose(attempt *gangs.Attempt, gang *roles) (explanation *placement.Explanation, err error) {
-	if gang.Required {
-		gang.Within = gang.near
+func (p *Planner) diagnose(attempt *gangs.Attempt, request *gangs.Request) (explanation *placement.Explanation, err error) {
+	if request.Required {
+		request = request.In(request.Near)
 	}
-	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) { explanation, err = cluster.Explain(&gang.Gang) })
+	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) { explanation, err = cluster.Explain(&request.Gang) })
 	return explanation, err
 }
 
@@ -76,13 +76,13 @@ func (p *Planner) diagnose(attempt *gangs.Attempt, gang *roles) (explanation *pl
 //
 // A gang keeps its own message until that is stale, even if what is reserved has changed; a gang
 // without one gets that of a gang that asks for the same and sees the same cluster.
-func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMessage, renew time.Time) {
-	needs, now, version := snapshot.Plain(describeNeeds(attempt, gang)), p.clock.Now(), p.mirror.Version()
-	own, shared := attempt.Group.Key+"\x00"+needs, gang.key()
+func (p *Planner) explain(s *search) (given cachedMessage, renew time.Time) {
+	needs, now, version := snapshot.Plain(describeNeeds(s.attempt, s.request)), p.clock.Now(), p.mirror.Version()
+	own, shared := s.attempt.Group.Key+"\x00"+needs, s.key()
 	given, good := p.explanations.get(own, now)
 	if !good {
 		if given, good = p.explanations.get(shared, now); !good {
-			given = p.explainAnew(attempt, gang, needs)
+			given = p.explainAgain(s, needs)
 			p.explanations.put(shared, given)
 		}
 		p.explanations.put(own, given)
@@ -94,9 +94,9 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMess
 	return given, renew
 }
 
-// explainAnew is explain without what was explained before.
-func (p *Planner) explainAnew(attempt *gangs.Attempt, gang *roles, needs string) cachedMessage {
-	explanation, err := p.diagnose(attempt, p.withoutRefused(gang))
+// explainAgain is explain without what was explained before.
+func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
+	explanation, err := p.diagnose(s.attempt, withoutRefused(s))
 	reserved := false
 	given := cachedMessage{at: p.clock.Now(), version: p.mirror.Version(), nodes: p.mirror.NodesVersion(), reason: "Unknown", text: needs + "; no place was found"}
 	switch {
@@ -107,14 +107,14 @@ func (p *Planner) explainAnew(attempt *gangs.Attempt, gang *roles, needs string)
 		given.text, given.reason = needs+"; "+snapshot.Plain(explanation.String()), reasonOf(explanation)
 		given.never = explanation.Never
 	}
-	if refused := gang.refused.String(); refused != "" {
+	if refused := s.refused.String(); refused != "" {
 		given.text, given.reason = given.text+"; "+refused, "Constraints"
 	}
 	if reserved && p.ahead.any() {
 		given.text += "; GPUs that are free are kept for work whose turn comes first"
 	}
 	if explanation != nil {
-		if note := p.reservedForOthers(attempt, gang); note != "" {
+		if note := p.reservedForOthers(s); note != "" {
 			given.text, given.reason = given.text+note, "Reserved"
 		}
 	}
@@ -132,21 +132,21 @@ func (p *Planner) withoutReserved(explanation *placement.Explanation) (removed b
 	return true
 }
 
-// withoutRefused returns a gang of one role without the nodes that refused it, for an
+// withoutRefused returns the request of a gang of one role without the nodes that refused it, for an
 // explanation: these have room for it, and it is said elsewhere why they refused it.
-func (p *Planner) withoutRefused(gang *roles) *roles {
-	refused := gang.refused.nodes()
-	if len(refused) == 0 || len(gang.Roles) > 1 {
-		return gang
+func withoutRefused(s *search) *gangs.Request {
+	refused := s.refused.nodes()
+	if len(refused) == 0 || len(s.request.Roles) > 1 {
+		return s.request
 	}
-	return gang.without(refused)
+	return s.request.Without(refused)
 }
 
 // reservedForOthers returns a note if a gang would fit were it not for reservations.
-func (p *Planner) reservedForOthers(attempt *gangs.Attempt, gang *roles) string {
+func (p *Planner) reservedForOthers(s *search) string {
 	fits := false
-	gpus := p.mirror.WithoutReservations(p.requesterOf(attempt), func(cluster *placement.Cluster) {
-		fits = p.planIn(cluster, attempt, gang) != nil
+	gpus := p.mirror.WithoutReservations(p.requesterOf(s.attempt), func(cluster *placement.Cluster) {
+		fits = p.planIn(cluster, s.unrecorded(), s.request) != nil
 	})
 	switch {
 	case !fits:
@@ -161,39 +161,39 @@ func (p *Planner) reservedForOthers(attempt *gangs.Attempt, gang *roles) string 
 }
 
 // keysOf identifies what a gang asks for, and what its Pods look like to filters.
-func (p *Planner) keysOf(attempt *gangs.Attempt, gang *roles) keys {
+func (p *Planner) keysOf(attempt *gangs.Attempt, request *gangs.Request) keys {
 	blocking := ""
 	if requester := p.requesterOf(attempt); requester.Pods != nil {
 		// If other reservations block it, or are for it, it sees another cluster.
 		blocking = p.mirror.BlockingKey(requester) + "\x00" + strings.Join(slices.Sorted(maps.Keys(p.destinationsOf(attempt, requester))), " ")
 	}
-	if key := p.shadowKey(attempt); key != "" {
-		blocking += "\x00ahead " + key
+	if shadows := p.shadowKey(attempt); shadows != "" {
+		blocking += "\x00ahead " + shadows
 	}
-	request := requestKey(gang, blocking)
+	key := requestKey(request, blocking)
 	if len(p.runners) == 0 {
-		return keys{request, request}
+		return keys{key, key}
 	}
-	parts := []string{request, strconv.FormatUint(p.memory.Changes(), 10), strconv.FormatUint(p.mirror.Admissions(), 10)}
-	for role := range gang.Roles {
-		parts = append(parts, p.classOf(gang.Member(role, 0)).Key)
+	parts := []string{key, strconv.FormatUint(p.memory.Changes(), 10), strconv.FormatUint(p.mirror.Admissions(), 10)}
+	for role := range request.Roles {
+		parts = append(parts, p.classOf(request.Member(role, 0)).Key)
 	}
-	return keys{request, strings.Join(parts, "\x00")}
+	return keys{key, strings.Join(parts, "\x00")}
 }
 
 // describeNeeds returns what a gang needs: "needs at once 8 × 1 GPU of …".
-func describeNeeds(attempt *gangs.Attempt, gang *roles) string {
+func describeNeeds(attempt *gangs.Attempt, request *gangs.Request) string {
 	var each []string
-	for i := range gang.Roles {
-		if role := &gang.Roles[i]; role.Min > 0 {
+	for i := range request.Roles {
+		if role := &request.Roles[i]; role.Min > 0 {
 			each = append(each, fmt.Sprintf("%d × %s", role.Min, role.Shape.String()))
 		}
 	}
 	if len(each) == 1 && attempt.Need == 1 {
-		return "needs " + gang.Roles[0].Shape.String()
+		return "needs " + request.Roles[0].Shape.String()
 	}
 	text := "needs at once " + strings.Join(each, " and ")
-	if gang.Required {
+	if request.Required {
 		text += " in one " + attempt.Labels.Level
 	}
 	return text

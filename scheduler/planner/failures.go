@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
 // failures remembers which requests found no place in the cluster as it is, so that equal
@@ -67,13 +69,10 @@ func (k keys) after(filtered bool) string {
 	return k.request
 }
 
-// key returns the key for what is known of the gang after this attempt.
-func (r *roles) key() string { return r.keys.after(r.refused.any()) }
-
 // knownFailure returns what filters refused when a gang that asks for the same found no place
 // in the cluster as it is.
-func (p *Planner) knownFailure(freed uint64, asked keys) (refused *refusals, failed bool) {
-	for _, key := range [...]string{asked.request, asked.filtered} {
+func (p *Planner) knownFailure(freed uint64, wanted keys) (refused *refusals, failed bool) {
+	for _, key := range [...]string{wanted.request, wanted.filtered} {
 		if refused, failed = p.failed.get(freed, key); failed {
 			return refused, true
 		}
@@ -84,19 +83,19 @@ func (p *Planner) knownFailure(freed uint64, asked keys) (refused *refusals, fai
 // requestKey identifies what a gang asks for: requests with equal keys have the same places
 // to choose from, and need the same. blocking is a key for the reservations that block
 // the gang; see mirror.BlockingKey.
-func requestKey(gang *roles, blocking string) string {
-	parts := make([]string, 0, len(gang.Roles)+len(gang.Except)+1)
-	for i := range gang.Roles {
-		role := &gang.Roles[i]
+func requestKey(request *gangs.Request, blocking string) string {
+	parts := make([]string, 0, len(request.Roles)+len(request.Except)+1)
+	for i := range request.Roles {
+		role := &request.Roles[i]
 		parts = append(parts, fmt.Sprintf("role %d-%d %q", role.Min, role.Max, role.Shape.Key()))
 	}
 	slices.Sort(parts) // members come in the order of their indices
-	except := slices.Clone(gang.Except)
+	except := slices.Clone(request.Except)
 	slices.Sort(except)
 	for _, node := range slices.Compact(except) {
 		parts = append(parts, "except "+node)
 	}
-	parts = append(parts, fmt.Sprintf("level %d %t %s", gang.Level, gang.Required, gang.near), blocking)
+	parts = append(parts, fmt.Sprintf("level %d %t %s", request.Level, request.Required, request.Near), blocking)
 	hash := sha256.Sum256([]byte(strings.Join(parts, "\x00"))) // what Pods ask for may be long, and thousands of keys are kept
 	return string(hash[:])
 }

@@ -65,32 +65,32 @@ func TestEqualGangsHaveEqualKeys(t *testing.T) {
 	t.Parallel()
 	small, large := placement.Shape{GPUs: 1}, placement.Shape{GPUs: 8}
 	// request returns that of a gang whose members have these shapes.
-	request := func(need int, shapes ...placement.Shape) *roles {
+	request := func(need int, shapes ...placement.Shape) *gangs.Request {
 		var members []*gangs.Member
 		for _, shape := range shapes {
 			members = append(members, &gangs.Member{Shape: shape})
 		}
 		shape := func(m *gangs.Member) placement.Shape { return m.Shape }
-		return &roles{Members: snapshot.NewMembers(members, shape, nil, need)}
+		return &gangs.Request{Members: snapshot.NewMembers(members, shape, nil, need)}
 	}
 	base := requestKey(request(3, small, small, large), "")
 	tests := map[string]struct {
-		gang     *roles
+		gang     *gangs.Request
 		blocking string
-		change   func(*roles)
+		change   func(*gangs.Request)
 		equal    bool
 	}{
 		"the same":                           {gang: request(3, small, small, large), equal: true},
 		"the same in another order":          {gang: request(3, large, small, small), equal: true},
-		"within the domain that it tries":    {gang: request(3, small, small, large), change: func(r *roles) { r.Within = "x" }, equal: true},
+		"within the domain that it tries":    {gang: request(3, small, small, large), change: func(r *gangs.Request) { r.Within = "x" }, equal: true},
 		"another number of members":          {gang: request(4, small, small, small, large)},
 		"another shape":                      {gang: request(3, small, large, large)},
 		"another minimum":                    {gang: request(2, small, small, large)},
 		"other labels of nodes":              {gang: request(3, small, small, placement.Shape{GPUs: 8, Pool: "blue"})},
-		"another level":                      {gang: request(3, small, small, large), change: func(r *roles) { r.Level = 2 }},
-		"a level that is required":           {gang: request(3, small, small, large), change: func(r *roles) { r.Required = true }},
-		"near members that run":              {gang: request(3, small, small, large), change: func(r *roles) { r.near = "zone/rack" }},
-		"nodes that are kept from it":        {gang: request(3, small, small, large), change: func(r *roles) { r.Except = []string{"a"} }},
+		"another level":                      {gang: request(3, small, small, large), change: func(r *gangs.Request) { r.Level = 2 }},
+		"a level that is required":           {gang: request(3, small, small, large), change: func(r *gangs.Request) { r.Required = true }},
+		"near members that run":              {gang: request(3, small, small, large), change: func(r *gangs.Request) { r.Near = "zone/rack" }},
+		"nodes that are kept from it":        {gang: request(3, small, small, large), change: func(r *gangs.Request) { r.Except = []string{"a"} }},
 		"reservations that are in its way":   {gang: request(3, small, small, large), blocking: "reservation/a"},
 		"a selector that admits other nodes": {gang: request(3, small, small, placement.Shape{GPUs: 8, Selector: &snapshot.Selector{}})},
 	}
@@ -109,7 +109,7 @@ func TestEqualGangsHaveEqualKeys(t *testing.T) {
 
 func TestTheOrderOfNodesThatAreKeptFromAGangDoesNotMatter(t *testing.T) {
 	t.Parallel()
-	one, other := &roles{Members: &snapshot.Members[*gangs.Member]{}}, &roles{Members: &snapshot.Members[*gangs.Member]{}}
+	one, other := &gangs.Request{Members: &snapshot.Members[*gangs.Member]{}}, &gangs.Request{Members: &snapshot.Members[*gangs.Member]{}}
 	one.Except, other.Except = []string{"b", "a", "b"}, []string{"a", "b"}
 	if requestKey(one, "") != requestKey(other, "") {
 		t.Error("the keys differ")

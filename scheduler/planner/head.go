@@ -14,6 +14,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
 const (
@@ -27,32 +28,32 @@ const (
 	limitPeriod = 5 * time.Second
 )
 
-// asks is what decides on which nodes a gang can go, as far as it is not about how much they have.
-type asks struct {
+// nodeNeeds is what decides on which nodes a gang can go, as far as it is not about how much they have.
+type nodeNeeds struct {
 	models, pool string
 	selector     placement.Selector
 }
 
-func asksOf(shape *placement.Shape) asks {
-	return asks{strings.Join(shape.Models, ","), shape.Pool, shape.Selector}
+func nodeNeedsOf(shape *placement.Shape) nodeNeeds {
+	return nodeNeeds{strings.Join(shape.Models, ","), shape.Pool, shape.Selector}
 }
 
 // candidates returns the groups of a line that may get reservations, in order: of those that ask for the same nodes in the
 // same queue, as many as can get some. It does not depend on how many wait how long that is.
 func (p *Planner) candidates(entries []inLine, now time.Time) (list []inLine) {
 	type rivals struct {
-		asks
+		nodeNeeds
 		namespace, queue string
 	}
-	vain, kept := p.ahead.leftOut(now), p.ahead.groups()
+	leftOut, kept := p.ahead.leftOut(now), p.ahead.groups()
 	maps.Copy(kept, p.claims.groups())
 	among, ofNamespace := map[rivals]int{}, map[string]int{}
 	for i := range entries {
 		entry := &entries[i]
-		if !entry.Tried || vain[entry.Key] {
+		if !entry.Tried || leftOut[entry.Key] {
 			continue
 		}
-		these := rivals{asksOf(entry.Shape), entry.Leader.Namespace, entry.queue}
+		these := rivals{nodeNeedsOf(entry.Shape), entry.Leader.Namespace, entry.queue}
 		if !kept[entry.Key] && (among[these] >= p.args.Reservations || ofNamespace[these.namespace] >= mostOfNamespace || len(list) >= mostCandidates) {
 			continue
 		}
@@ -67,8 +68,8 @@ func (p *Planner) candidates(entries []inLine, now time.Time) (list []inLine) {
 func (a *ahead) leftOut(now time.Time) map[string]bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	groups := make(map[string]bool, len(a.vainUntil))
-	for group, until := range a.vainUntil {
+	groups := make(map[string]bool, len(a.noStartUntil))
+	for group, until := range a.noStartUntil {
 		if now.Before(until) {
 			groups[group] = true
 		}
@@ -89,9 +90,20 @@ func (a *ahead) groups() map[string]bool {
 
 // head is the gangs that get reservations, in order, and what they are by their keys.
 type head struct {
-	waiting []backfill.Waiting
-	gangs   map[string]*roles
-	leaders map[string]*corev1.Pod
+	waiting  []backfill.Waiting
+	requests map[string]*gangs.Request
+	leaders  map[string]*corev1.Pod
+}
+
+// exclude has a gang get no place on some further nodes.
+func (h *head) exclude(group string, nodes []string) {
+	request := h.requests[group].Without(nodes)
+	h.requests[group] = request
+	for i := range h.waiting {
+		if h.waiting[i].Key == group {
+			h.waiting[i].Gang = &request.Gang
+		}
+	}
 }
 
 // headOfLine returns the gangs that get reservations: the first that have found no place and may
@@ -99,9 +111,9 @@ type head struct {
 // already keep them when others come before them, unless these become too many. Those come before all others
 // for which Pods leave: their nodes are kept from the others until they have started.
 func (p *Planner) headOfLine(now time.Time) *head {
-	h := &head{gangs: map[string]*roles{}, leaders: map[string]*corev1.Pod{}}
-	vain, kept := p.ahead.leftOut(now), p.ahead.groups()
-	entries := slices.DeleteFunc(withFirst(p.line.reservable(), p.claims.groups()), func(entry inLine) bool { return vain[entry.Key] })
+	h := &head{requests: map[string]*gangs.Request{}, leaders: map[string]*corev1.Pod{}}
+	leftOut, kept := p.ahead.leftOut(now), p.ahead.groups()
+	entries := slices.DeleteFunc(withFirst(p.line.reservable(), p.claims.groups()), func(entry inLine) bool { return leftOut[entry.Key] })
 	classes := p.nodeClasses(entries)
 	contenders := make([]contender, len(entries))
 	for i := range entries {
@@ -109,8 +121,7 @@ func (p *Planner) headOfLine(now time.Time) *head {
 	}
 	for _, i := range choose(contenders, p.args.Reservations, func(i int) bool { return h.add(p, &entries[i], now) }) {
 		entry := &entries[i]
-		gang := h.gangs[entry.Key]
-		h.waiting = append(h.waiting, backfill.Waiting{Key: entry.Key, Gang: &gang.Gang, Bound: cmp.Or(entry.runtime.Longest(), assumedRuntime)})
+		h.waiting = append(h.waiting, backfill.Waiting{Key: entry.Key, Gang: &h.requests[entry.Key].Gang, Bound: cmp.Or(entry.runtime.Longest(), assumedRuntime)})
 		h.leaders[entry.Key] = entry.Leader
 	}
 	return h
@@ -122,19 +133,29 @@ func (h *head) add(p *Planner, entry *inLine, now time.Time) bool {
 	if attempt == nil || attempt.Err != nil {
 		return false
 	}
-	gang, err := p.gangLater(attempt)
-	if err != nil || p.unpreparedClaims(attempt) != "" || p.admit(attempt, gang).waits != "" {
+	request, mayStart := p.requestAhead(attempt)
+	if !mayStart {
 		p.ahead.mu.Lock()
 		defer p.ahead.mu.Unlock()
 		p.ahead.leaveOut(entry.Key, now.Add(limitPeriod)) // others of its kind are considered meanwhile
 		return false
 	}
-	if gang.Required {
-		gang.Within = gang.near
-	}
-	gang.Except = union(gang.Except, p.ahead.refusedTo(entry.Key))
-	h.gangs[entry.Key] = gang
+	h.requests[entry.Key] = request.Without(p.ahead.refusedTo(entry.Key))
 	return true
+}
+
+// requestAhead returns what a gang asks for when no node is claimed any more. mayStart is false if its queue, or its claims, don't
+// let it start.
+func (p *Planner) requestAhead(attempt *gangs.Attempt) (request *gangs.Request, mayStart bool) {
+	request, err := p.requestLater(attempt)
+	if err != nil || p.unpreparedClaims(attempt) != "" {
+		return nil, false
+	}
+	request, admitted := p.admit(attempt, request)
+	if request.Required {
+		request = request.In(request.Near)
+	}
+	return request, admitted.waits == ""
 }
 
 // withFirst returns entries with those of some groups before all others.
@@ -155,21 +176,21 @@ func withFirst(entries []inLine, groups map[string]bool) []inLine {
 func (p *Planner) nodeClasses(entries []inLine) []string {
 	a := &p.ahead
 	if version := p.mirror.NodesVersion(); a.classes == nil || a.nodesVersion != version || len(a.classes) > mostCandidates {
-		a.classes, a.nodesVersion = map[asks]string{}, version
+		a.classes, a.nodesVersion = map[nodeNeeds]string{}, version
 	}
 	classes := make([]string, len(entries))
 	var kinds []*placement.State
 	for i := range entries {
-		asked := asksOf(entries[i].Shape)
-		if _, known := a.classes[asked]; !known {
+		needs := nodeNeedsOf(entries[i].Shape)
+		if _, known := a.classes[needs]; !known {
 			p.mirror.With(func(cluster *placement.Cluster) {
 				if kinds == nil {
 					kinds = kindsOf(cluster)
 				}
-				a.classes[asked] = classOfNodes(kinds, cluster.Request(p.shapeOf(entries[i].Shape)))
+				a.classes[needs] = classOfNodes(kinds, cluster.Request(p.shapeOf(entries[i].Shape)))
 			})
 		}
-		classes[i] = a.classes[asked]
+		classes[i] = a.classes[needs]
 	}
 	return classes
 }

@@ -135,7 +135,7 @@ func (p *Planner) orderWaiting() {
 // inOrder returns groups in the order in which they are served.
 func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine {
 	entries, jobs := make([]inLine, 0, len(waiting)), make([]queueing.Job, 0, len(waiting))
-	asked := make([]queueing.Amounts, 0, len(waiting))
+	demands := make([]queueing.Amounts, 0, len(waiting))
 	for _, group := range waiting {
 		assigned := state.QueueOf(group.Leader)
 		if assigned.Problem != nil {
@@ -143,13 +143,13 @@ func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine
 		}
 		runtime := p.runtimeOf(state, assigned.Queue, group.Leader)
 		entries = append(entries, inLine{Waiting: group, queue: assigned.Queue, runtime: runtime})
-		asked = append(asked, queueing.Amounts{gpuqueue.OnlyModel(group.Shape.Models): queueing.Amount(group.Percent)})
+		demands = append(demands, queueing.Amounts{gpuqueue.OnlyModel(group.Shape.Models): queueing.Amount(group.Percent)})
 		jobs = append(jobs, queueing.Job{
 			Key: group.Key, Queue: assigned.Queue, Priority: group.Priority, Submitted: group.Since,
 			GPUs: float64(group.Percent) / placement.Card, Runtime: runtime,
 		})
 	}
-	ranked := p.queueOptions().Serve(jobs, asked, state.Factors(), p.ledgerOf(state))
+	ranked := p.queueOptions().Serve(jobs, demands, state.Factors(), p.ledgerOf(state))
 	ordered := make([]inLine, len(ranked))
 	for i, one := range ranked {
 		ordered[i] = entries[one.Index]

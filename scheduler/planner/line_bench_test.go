@@ -72,8 +72,8 @@ func BenchmarkOrderOf10000PodsIn1000Queues(b *testing.B) {
 	for b.Loop() {
 		decisions++
 		first := p.inOrder(state, waiting)[0]
-		gang := &roles{Members: &snapshot.Members[*gangs.Member]{Gang: placement.Gang{Roles: []placement.Role{{Shape: shapes[first.Key], Min: 1, Max: 1}}}}}
-		if admitted := p.fitLimits(p.claimedLedger(state, first.Key), first.queue, gang); admitted.waits != "" {
+		gang := &gangs.Request{Members: &snapshot.Members[*gangs.Member]{Gang: placement.Gang{Roles: []placement.Role{{Shape: shapes[first.Key], Min: 1, Max: 1}}}}}
+		if _, admitted := p.fitLimits(p.claimedLedger(state, first.Key), first.queue, gang); admitted.waits != "" {
 			b.Fatal(admitted.waits)
 		}
 	}

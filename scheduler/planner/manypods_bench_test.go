@@ -92,7 +92,7 @@ func BenchmarkReservationsBesideManyPods(b *testing.B) {
 	}
 	f.orderWaiting()
 	for b.Loop() {
-		f.clock.Step(vainPeriod)
+		f.clock.Step(noStartPeriod)
 		f.ahead.dueAt, f.ahead.seen = time.Time{}, aheadBasis{}
 		f.lookAhead()
 	}

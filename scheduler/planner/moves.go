@@ -4,10 +4,10 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/klog/v2"
 
@@ -180,13 +180,13 @@ func (p *Planner) occupy(cluster *placement.Cluster, m *gangs.Member, place plac
 // that are kept for them; the others are planned around them. If any of those places is
 // not free yet, a gang that has to start waits; one that already runs takes those that
 // are free.
-func (p *Planner) planAround(attempt *gangs.Attempt, gang *roles, requester *mirror.Requester, destinations map[string]mirror.Destination) (*seating, *blockedMoves) {
-	ready, blocked, rest := p.sortArrivals(attempt, destinations)
-	need := attempt.Need - len(ready.members)
-	if blocked.pods > 0 && len(attempt.Placed) == 0 && need > 0 {
+func (p *Planner) planAround(s *search, requester *mirror.Requester, destinations map[string]mirror.Destination) (*seating, *blockedMoves) {
+	ready, blocked, rest := p.sortArrivals(s.attempt, destinations)
+	need := s.attempt.Need - len(ready.members)
+	if blocked.pods > 0 && len(s.attempt.Placed) == 0 && need > 0 {
 		return nil, blocked
 	}
-	if len(rest) > 0 && !p.planRest(attempt, gang, requester, ready, rest, max(0, need-blocked.pods)) {
+	if len(rest) > 0 && !p.planRest(s, requester, ready, rest, max(0, need-blocked.pods)) {
 		return nil, nil
 	}
 	if len(ready.members) == 0 && blocked.pods > 0 {
@@ -197,22 +197,19 @@ func (p *Planner) planAround(attempt *gangs.Attempt, gang *roles, requester *mir
 
 // planRest adds places for the members that are not being moved. It reports whether
 // enough of them fit.
-func (p *Planner) planRest(attempt *gangs.Attempt, gang *roles, requester *mirror.Requester, ready *seating, rest []*gangs.Member, need int) (fits bool) {
-	others := p.rolesOf(rest, need)
-	others.Level, others.Required, others.Except, others.near = gang.Level, gang.Required, gang.Except, gang.near
-	others.asked = gang.asked
-	others.check = p.checkerUnlessTrusted(others)
+func (p *Planner) planRest(s *search, requester *mirror.Requester, ready *seating, rest []*gangs.Member, need int) (fits bool) {
+	others := p.requestFor(rest, need)
+	others.Level, others.Required, others.Except, others.Near = s.request.Level, s.request.Required, s.request.Except, s.request.Near
+	around := &search{attempt: s.attempt, request: others, check: p.checkerUnlessTrusted(others), questions: s.questions}
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
-		if near := p.domainOf(ready, gang.Level); near != "" {
-			others.near = near
-		}
+		others.Near = cmp.Or(p.domainOf(ready, others.Level), others.Near)
 		cluster.Try(func() bool {
 			for i, m := range ready.members {
 				p.occupy(cluster, m, ready.places[i])
 			}
-			seated := p.planIn(cluster, attempt, others)
-			if fits = seated != nil; fits {
-				ready.members, ready.places = append(ready.members, seated.members...), append(ready.places, seated.places...)
+			found := p.planIn(cluster, around, others)
+			if fits = found != nil; fits {
+				ready.members, ready.places = append(ready.members, found.members...), append(ready.places, found.places...)
 			}
 			return false
 		})
@@ -234,10 +231,10 @@ func (p *Planner) domainOf(ready *seating, level int) string {
 
 // waitForMoves lets a gang wait until places that are kept for it are free, or no longer
 // kept: both wake it.
-func (p *Planner) waitForMoves(attempt *gangs.Attempt, blocked *blockedMoves, begin time.Time) Decision {
+func (p *Planner) waitForMoves(s *search, blocked *blockedMoves) Decision {
 	p.metrics.failed.WithLabelValues("Moving").Inc()
-	p.registry.Fail(attempt.Group, begin, begin.Add(shortestPause))
-	p.decided(attempt, nil, begin, journal.Moving, blocked.String(), nil)
+	p.registry.Fail(s.attempt.Group, s.begin, s.begin.Add(shortestPause))
+	p.recordDecision(&search{attempt: s.attempt, begin: s.begin}, journal.Moving, blocked.String(), nil)
 	return Decision{Waits: blocked.String()}
 }
 

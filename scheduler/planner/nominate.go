@@ -77,16 +77,16 @@ func (p *Planner) Nominated(pod *corev1.Pod) string {
 
 // nominate nominates the members of a gang that will get places on the nodes of the victims.
 // It writes that into all but the leader, for which kube-scheduler does.
-func (p *Planner) nominate(ctx context.Context, attempt *gangs.Attempt, gang *roles, found *preemptionPlan) {
+func (p *Planner) nominate(ctx context.Context, s *search, found *preemptionPlan) {
 	nodes := map[types.UID]string{}
-	members, places := gang.Assign(found.plan)
+	members, places := s.request.Assign(found.plan)
 	for i, m := range members {
 		if found.vacated[places[i].Node] {
 			nodes[m.UID] = places[i].Node
 		}
 	}
-	p.nominations.set(attempt.Group.Key, nodes)
-	leader := attempt.Waiting[0].UID
+	p.nominations.set(s.attempt.Group.Key, nodes)
+	leader := s.attempt.Waiting[0].UID
 	go func() {
 		for _, m := range members {
 			if node := nodes[m.UID]; node != "" && m.UID != leader {
@@ -109,7 +109,7 @@ func (p *Planner) endNominations(ctx context.Context) {
 			if member == nil || member.Pod().Spec.NodeName != "" || member.Pod().Status.NominatedNodeName != node {
 				continue
 			}
-			if seat, seated := p.registry.SeatOf(uid); !seated || seat.Node != node {
+			if seat, hasSeat := p.registry.SeatOf(uid); !hasSeat || seat.Node != node {
 				p.writeNomination(ctx, member.Pod(), "")
 			}
 		}
@@ -135,9 +135,9 @@ func (p *Planner) writeNomination(ctx context.Context, pod *corev1.Pod, node str
 	}
 }
 
-// onNominated returns the gang restricted to the nodes that its members are nominated for;
+// onNominated returns the request restricted to the nodes that its members are nominated for;
 // nil if not all that have to get places are. It is for use within mirror.For.
-func (p *Planner) onNominated(attempt *gangs.Attempt, gang *roles) *roles {
+func (p *Planner) onNominated(attempt *gangs.Attempt, request *gangs.Request) *gangs.Request {
 	nominated := map[string]bool{}
 	for i, m := range attempt.Waiting {
 		node := m.Pod().Status.NominatedNodeName
@@ -148,13 +148,11 @@ func (p *Planner) onNominated(attempt *gangs.Attempt, gang *roles) *roles {
 			return nil
 		}
 	}
-	rest, members := *gang, *gang.Members
-	members.Except = append(slices.Clone(gang.Except), p.mirror.OtherNodes(nominated)...)
-	rest.Members = &members
-	if gang.asked != nil {
-		rest.only = slices.Sorted(maps.Keys(nominated))
-	}
-	return &rest
+	confined := request.Confined(func(gang *placement.Gang) {
+		gang.Except = append(slices.Clone(gang.Except), p.mirror.OtherNodes(nominated)...)
+	})
+	confined.Only = slices.Sorted(maps.Keys(nominated))
+	return confined
 }
 
 // preferNominated exchanges the places of members of the same role, so that as many as

@@ -283,7 +283,7 @@ func (p *Planner) Bind(ctx context.Context, pod *corev1.Pod, node string, plan u
 		pod = member.Pod() // the latest version
 	}
 	return p.binder.Bind(ctx, pod, node, func() (string, error) {
-		if seat, seated := p.registry.SeatOf(pod.UID); !seated || seat.Plan != plan || seat.Node != node {
+		if seat, hasSeat := p.registry.SeatOf(pod.UID); !hasSeat || seat.Plan != plan || seat.Node != node {
 			return "", fmt.Errorf("the Pod no longer has its place on node %s", node)
 		}
 		return p.mirror.Assignment(pod)

@@ -76,11 +76,11 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if attempt.Extra {
 		return "Pods above the gang's minimum don't preempt others"
 	}
-	gang, err := p.gangOf(attempt)
+	request, err := p.requestOf(attempt)
 	if err != nil {
 		return ""
 	}
-	admitted := p.admit(attempt, gang)
+	request, admitted := p.admit(attempt, request)
 	if admitted.waits != "" && !admitted.limited {
 		return "" // its queue does not let it start
 	}
@@ -90,13 +90,13 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if p.lastRefusals.of(attempt.Group.Key).atAll() != nil {
 		return "" // whoever leaves, no node would take it
 	}
-	begin := p.clock.Now()
-	prospect := p.prospectOf(attempt, gang)
+	s := &search{attempt: attempt, begin: p.clock.Now(), request: request}
+	prospect := p.prospectOf(attempt, request)
 	if why, none := p.nobodyFor(attempt, admitted.limited, prospect.Reclaims()); none {
 		return why
 	}
-	defer func() { p.registry.Prolong(pod.UID, begin, p.clock.Now()) }()
-	return p.preemptFor(ctx, pod, attempt, gang, prospect, admitted.limited)
+	defer func() { p.registry.Prolong(pod.UID, s.begin, p.clock.Now()) }()
+	return p.preemptFor(ctx, pod, s, prospect, admitted.limited)
 }
 
 // nobodyFor reports whether it is known without a search that no Pods may be preempted for a gang, and returns what to say about it.
@@ -117,23 +117,22 @@ func (p *Planner) nobodyFor(attempt *gangs.Attempt, limited, reclaims bool) (why
 
 // preemptFor searches Pods to preempt, unless such a search has just been in vain. limited is true if the gang's queue may not hold it
 // because of a limit.
-func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles, prospect *preemption.Prospect, limited bool) string {
-	begin := p.clock.Now()
-	asked := p.keysOf(attempt, gang).toPreempt(attempt.Priority, p.prospectKey(prospect), p.mirror.NodesVersion(), p.budgetsRaised.Load())
-	for _, key := range [...]string{asked.request, asked.filtered} {
-		if known, good := p.explanations.get(key, begin); good {
+func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, prospect *preemption.Prospect, limited bool) string {
+	s.keys = p.keysOf(s.attempt, s.request).toPreempt(s.attempt.Priority, p.prospectKey(prospect), p.mirror.NodesVersion(), p.budgetsRaised.Load())
+	for _, key := range [...]string{s.keys.request, s.keys.filtered} {
+		if known, good := p.explanations.get(key, s.begin); good {
 			return known.text
 		}
 	}
-	taken := p.reclaimFor(attempt, prospect)
-	if why, none := p.nobodyFor(attempt, limited, taken != nil && taken.Reclaims()); none {
+	taken := p.reclaimFor(s.attempt, prospect)
+	if why, none := p.nobodyFor(s.attempt, limited, taken != nil && taken.Reclaims()); none {
 		if why != victimsLeaving { // which ends
-			p.explanations.put(asked.request, cachedMessage{text: why, at: begin})
+			p.explanations.put(s.keys.request, cachedMessage{text: why, at: s.begin})
 		}
 		return why
 	}
-	gang.asked = p.newAsked()
-	found := p.preemption(attempt, gang, taken) //nolint:contextcheck // its trials end with the cycle, which is not cancelled
+	s.questions = p.newQuestions()
+	found := p.preemption(s, taken) //nolint:contextcheck // its trials end with the cycle, which is not cancelled
 	switch {
 	case found.plan == nil && found.arriving:
 		p.awaitArrivals.Store(true)
@@ -144,12 +143,12 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gang
 		if found.late {
 			text = noVictimsInTime
 		}
-		p.explanations.put(asked.after(found.filtered), cachedMessage{text: text, at: begin})
+		p.explanations.put(s.keys.after(found.filtered), cachedMessage{text: text, at: s.begin})
 		return text
 	}
-	said := p.makeRoom(ctx, pod, attempt, gang, found)
+	said := p.makeRoom(ctx, pod, s, found)
 	if said != victimsLeaving { // else it was recorded when they were told
-		p.preempted(attempt, gang, begin, found, said)
+		p.recordPreemption(s, found, said)
 	}
 	return said
 }
@@ -162,22 +161,22 @@ func (k keys) toPreempt(priority int32, prospect string, nodes, budgets uint64) 
 }
 
 // makeRoom keeps the nodes of a plan for a gang and evicts the victims: never one without the other.
-func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles, found *preemptionPlan) string {
-	now, victims, group := p.clock.Now(), found.victims, attempt.Group.Key
+func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, s *search, found *preemptionPlan) string {
+	now, victims, group := p.clock.Now(), found.victims, s.attempt.Group.Key
 	if len(victims) == 0 {
 		if !p.claims.pauses(group, now) {
-			p.claim(attempt, p.claimOf(found, now), now)
+			p.claim(s.attempt, p.claimOf(found, now), now)
 		}
 		return victimsLeaving
 	}
 	if !p.preemptions.begin(group) {
 		return victimsLeaving // what was kept for it stays so until its victims are gone
 	}
-	p.claim(attempt, p.claimOf(found, now), now)
+	p.claim(s.attempt, p.claimOf(found, now), now)
 	p.markVictims(victims)
 	p.pending.Add(found.budgets, victims)
 	ctx = context.WithoutCancel(ctx) // the scheduling cycle, whose context this is, ends earlier
-	p.nominate(ctx, attempt, gang, found)
+	p.nominate(ctx, s, found)
 	go p.evictVictims(ctx, group, pod, victims, found.taken)
 	return describeVictims(victims, found.taken)
 }
@@ -192,7 +191,7 @@ func (p *Planner) claimOf(found *preemptionPlan, now time.Time) *claim {
 		graceUntil: found.graceUntil.Add(lasts),
 	}
 	if found.taken != nil {
-		one.queue, one.asked = found.taken.Asked()
+		one.queue, one.demand = found.taken.Asked()
 	}
 	return one
 }
@@ -261,17 +260,17 @@ const maxProposals = 32
 // preemption looks for victims after which the gang fits, and its nodes accept it as they
 // will be then: nobody is evicted before kube-scheduler's filters have agreed. If the victims that are
 // best for the gang are more than their queues have to give back, others are looked for.
-func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles, taken *preemption.Queues) *preemptionPlan {
-	found := p.preemptionOf(attempt, gang, taken)
+func (p *Planner) preemption(s *search, taken *preemption.Queues) *preemptionPlan {
+	found := p.preemptionOf(s, taken)
 	if taken == nil || found.plan == nil || taken.Permits(found.victims) {
 		return found
 	}
-	return p.preemptionOf(attempt, gang, taken.Least())
+	return p.preemptionOf(s, taken.Least())
 }
 
-func (p *Planner) preemptionOf(attempt *gangs.Attempt, gang *roles, taken *preemption.Queues) (found *preemptionPlan) {
+func (p *Planner) preemptionOf(s *search, taken *preemption.Queues) (found *preemptionPlan) {
 	found = &preemptionPlan{budgets: p.budgets(), taken: taken}
-	dryRun := p.newDryRun(gang)
+	attempt, dryRun := s.attempt, p.newDryRun(s)
 	dryRun.withoutVictims = taken.ExceedsLimits()
 	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
@@ -287,8 +286,8 @@ func (p *Planner) preemptionOf(attempt *gangs.Attempt, gang *roles, taken *preem
 		if taken != nil {
 			rules.Victim = taken.Victim
 		}
-		gang.tryNear(func() bool {
-			proposal := dryRun.propose(cluster, rules.Rules(attempt.Priority), holders)
+		s.request.NearFirst(func(request *gangs.Request) bool {
+			proposal := dryRun.propose(cluster, request, rules.Rules(attempt.Priority), holders)
 			if found.filtered, found.late = dryRun.filtered, dryRun.late; proposal == nil {
 				return false
 			}

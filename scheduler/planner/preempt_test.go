@@ -54,11 +54,11 @@ func (f *fixture) wantVictims(preemptor *corev1.Pod) (names []string, fits bool)
 	if attempt == nil {
 		f.t.Fatal("there is nothing to plan")
 	}
-	gang, err := f.gangOf(attempt)
+	gang, err := f.requestOf(attempt)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	found := f.preemption(attempt, gang, f.reclaimFor(attempt, f.prospectOf(attempt, gang)))
+	found := f.preemption(&search{attempt: attempt, request: gang}, f.reclaimFor(attempt, f.prospectOf(attempt, gang)))
 	for _, victim := range found.victims {
 		names = append(names, victim.Name)
 	}

@@ -202,7 +202,7 @@ func (o *preemptionOracle) check() {
 // proposed returns the victims that the planner would choose, and where the gang would go.
 func (o *preemptionOracle) proposed() (victims []*corev1.Pod, planned []assignment) {
 	attempt, gang := o.attempt()
-	found := o.preemption(attempt, gang, nil)
+	found := o.preemption(&search{attempt: attempt, request: gang}, nil)
 	if found.plan == nil {
 		return nil, nil
 	}
@@ -213,12 +213,12 @@ func (o *preemptionOracle) proposed() (victims []*corev1.Pod, planned []assignme
 	return found.victims, planned
 }
 
-func (o *preemptionOracle) attempt() (*gangs.Attempt, *roles) {
+func (o *preemptionOracle) attempt() (*gangs.Attempt, *gangs.Request) {
 	attempt := o.registry.Attempt(o.gang[0].UID)
 	if attempt == nil {
 		o.t.Fatal("there is nothing to plan")
 	}
-	gang, err := o.gangOf(attempt)
+	gang, err := o.requestOf(attempt)
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/journal"
+	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/pkg/queuewatch"
@@ -183,12 +184,12 @@ func (p *Planner) ledgerOf(state *queues.State) *queueing.Ledger {
 // claimedLedger returns what the queues hold, with what gangs claim for which others give way: what becomes free for them is theirs,
 // but for the gang that asks. It must not be changed.
 func (p *Planner) claimedLedger(state *queues.State, group string) *queueing.Ledger {
-	ledger, claimed := p.ledgerOf(state), p.claims.asked(group)
-	if len(claimed) == 0 {
+	ledger, demands := p.ledgerOf(state), p.claims.demands(group)
+	if len(demands) == 0 {
 		return ledger
 	}
 	ledger = ledger.Clone()
-	for _, one := range claimed {
+	for _, one := range demands {
 		for model, amount := range one.amounts {
 			ledger.Add(one.queue, model, amount)
 		}
@@ -204,11 +205,11 @@ type admission struct {
 	limited bool
 }
 
-// admit returns whether a gang may start now as far as its queue is concerned. If only a part of its optional members may, or none on
-// the GPUs of some models, the gang is changed accordingly.
-func (p *Planner) admit(attempt *gangs.Attempt, gang *roles) admission {
+// admit returns whether a gang may start now as far as its queue is concerned, and what it may ask for then: only a part of its optional
+// members, or nothing on the GPUs of some models.
+func (p *Planner) admit(attempt *gangs.Attempt, request *gangs.Request) (*gangs.Request, admission) {
 	if watcher := p.queues.watcher; watcher != nil && !watcher.Known() {
-		return admission{waits: "gpu-scheduler has just started and is reading the GPUQueues"}
+		return request, admission{waits: "gpu-scheduler has just started and is reading the GPUQueues"}
 	}
 	state := p.queueState()
 	var queue string
@@ -216,22 +217,22 @@ func (p *Planner) admit(attempt *gangs.Attempt, gang *roles) admission {
 		assigned := state.QueueOf(m.Pod())
 		switch {
 		case assigned.Problem != nil:
-			return admission{waits: assigned.Problem.Message}
+			return request, admission{waits: assigned.Problem.Message}
 		case i > 0 && assigned.Queue != queue:
-			return admission{waits: "the Pods of a gang have to be in the same queue; one is in " +
+			return request, admission{waits: "the Pods of a gang have to be in the same queue; one is in " +
 				queueInWords(queue) + " and another one in " + queueInWords(assigned.Queue)}
 		}
 		queue = assigned.Queue
 	}
 	if state == nil {
-		return admission{}
+		return request, admission{}
 	}
 	claimed := p.claimedLedger(state, attempt.Group.Key)
-	admitted := p.fitLimits(claimed, queue, gang)
+	confined, admitted := p.fitLimits(claimed, queue, request)
 	if ledger := p.ledgerOf(state); admitted.limited && claimed != ledger {
-		admitted.waits = limitInWords(ledger.Fits(queue, gpuqueue.Least(&gang.Gang)), admitted.waits)
+		admitted.waits = limitInWords(ledger.Fits(queue, gpuqueue.Least(&confined.Gang)), admitted.waits)
 	}
-	return admitted
+	return confined, admitted
 }
 
 // limitInWords returns why a gang has to wait that exceeds a limit if what others claim counts: exceeded is the limit that it exceeds in
@@ -251,15 +252,17 @@ func queueInWords(queue string) string {
 }
 
 // fitLimits confines a gang to what the limits of its queue leave. If that is too little, it has to wait.
-func (p *Planner) fitLimits(ledger *queueing.Ledger, queue string, gang *roles) admission {
-	full, exceeded := gpuqueue.Confine(ledger, queue, &gang.Gang)
-	if len(full) > 0 {
-		gang.Except = union(gang.Except, p.mirror.NodesOf(full))
-	}
-	if exceeded != nil {
-		return admission{waits: exceeded.String(), limited: true}
-	}
-	return admission{}
+func (p *Planner) fitLimits(ledger *queueing.Ledger, queue string, request *gangs.Request) (confined *gangs.Request, admitted admission) {
+	confined = request.Confined(func(gang *placement.Gang) {
+		full, exceeded := gpuqueue.Confine(ledger, queue, gang)
+		if len(full) > 0 {
+			gang.Except = gangs.Union(gang.Except, p.mirror.NodesOf(full))
+		}
+		if exceeded != nil {
+			admitted = admission{waits: exceeded.String(), limited: true}
+		}
+	})
+	return confined, admitted
 }
 
 // waitInQueue is fail for a gang that its queue does not let start.
@@ -269,6 +272,6 @@ func (p *Planner) waitInQueue(attempt *gangs.Attempt, waits string) Decision {
 	p.rejections.set(attempt.Group.Key, nil, nil)
 	p.lastRefusals = lastRefusals{} // no node was asked
 	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: now, Ended: now, RetryBy: now.Add(fallbackRetry)})
-	p.decided(attempt, nil, now, journal.Queued, waits, nil)
+	p.recordDecision(&search{attempt: attempt, begin: now}, journal.Queued, waits, nil)
 	return Decision{Waits: waits}
 }

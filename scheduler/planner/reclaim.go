@@ -21,13 +21,13 @@ import (
 const reclaimPeriod = 2 * time.Second
 
 // prospectOf returns what queues may have to give back for a gang; nil without GPUQueues, where priority alone decides.
-func (p *Planner) prospectOf(attempt *gangs.Attempt, gang *roles) *preemption.Prospect {
+func (p *Planner) prospectOf(attempt *gangs.Attempt, request *gangs.Request) *preemption.Prospect {
 	state := p.queueState()
 	if state == nil {
 		return nil
 	}
 	queue := state.QueueOf(attempt.Waiting[0].Pod()).Queue
-	return preemption.NewProspect(p.claimedLedger(state, attempt.Group.Key), queue, gpuqueue.Least(&gang.Gang))
+	return preemption.NewProspect(p.claimedLedger(state, attempt.Group.Key), queue, gpuqueue.Least(&request.Gang))
 }
 
 // prospectKey is equal for gangs that may preempt the same Pods, as far as queues decide.

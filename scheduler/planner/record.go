@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -55,8 +54,8 @@ func (p *Planner) Journal() (in *recorder.Recorder, port int) {
 	return p.recorder, *p.args.Journal.Port
 }
 
-// asked collects the questions of a decision that is to be recorded. Its methods are for use within mirror.For.
-type asked struct {
+// questions collects the questions of a decision that is to be recorded. Its methods are for use within mirror.For.
+type questions struct {
 	in   *recorder.Recorder
 	list []*journal.Question
 	// at is the position at the first of them.
@@ -71,17 +70,20 @@ type placed struct {
 	at recorder.Position
 }
 
-// newAsked returns where to collect questions; nil if decisions are not recorded.
-func (p *Planner) newAsked() *asked {
+// newQuestions returns where to collect questions; nil if decisions are not recorded.
+func (p *Planner) newQuestions() *questions {
 	if p.recorder == nil {
 		return nil
 	}
-	return &asked{in: p.recorder}
+	return &questions{in: p.recorder}
 }
 
+// any reports whether anything was asked that is recorded.
+func (r *questions) any() bool { return r != nil && len(r.list) > 0 }
+
 // question returns a question that is about to be asked.
-func (a *asked) question(cluster *placement.Cluster, kind journal.Kind, gang *placement.Gang, only []string) placed {
-	at := a.in.Position()
+func (r *questions) question(cluster *placement.Cluster, kind journal.Kind, gang *placement.Gang, only []string) placed {
+	at := r.in.Position()
 	q := &journal.Question{Kind: kind, After: at.After}
 	q.SetGang(gang, only)
 	q.SetTrial(cluster.TrialChanges())
@@ -89,98 +91,96 @@ func (a *asked) question(cluster *placement.Cluster, kind journal.Kind, gang *pl
 }
 
 // add adds a question to those of the decision.
-func (a *asked) add(q placed) {
-	if len(a.list) == 0 {
-		a.at = q.at
+func (r *questions) add(q placed) {
+	if len(r.list) == 0 {
+		r.at = q.at
 	}
-	a.list = append(a.list, q.Question)
+	r.list = append(r.list, q.Question)
 }
 
 // plan plans a gang, and records that.
-func (a *asked) plan(cluster *placement.Cluster, gang *placement.Gang, check *checker, only []string) (*placement.Plan, bool, error) {
-	q := a.question(cluster, journal.Plan, gang, only)
-	plan, fits, err := q.planned(cluster, gang, check)
+func (r *questions) plan(cluster *placement.Cluster, gang *placement.Gang, only []string) (*placement.Plan, bool, error) {
+	q := r.question(cluster, journal.Plan, gang, only)
+	plan, fits, err := q.planned(cluster, gang)
 	if err == nil {
-		a.add(q)
+		r.add(q)
 	}
 	return plan, fits, err
 }
 
 // planned plans a gang and sets the answer.
-func (q placed) planned(cluster *placement.Cluster, gang *placement.Gang, check *checker) (*placement.Plan, bool, error) {
-	if check != nil {
-		check.judged = &judgements{}
+func (q placed) planned(cluster *placement.Cluster, gang *placement.Gang) (*placement.Plan, bool, error) {
+	judged := &judgements{Checker: gang.Checker}
+	if gang.Checker != nil {
+		noted := *gang
+		noted.Checker = judged
+		gang = &noted
 	}
 	plan, fits, err := cluster.Plan(gang)
 	if fits {
 		q.SetPlan(plan)
 	}
 	q.SetSearch(cluster.LastSearch())
-	if check != nil {
-		if q.Judgements = check.judged.list; check.judged.cut {
-			q.Judgements, q.Cut = nil, fmt.Sprintf("filters refused more than %d places", journal.MaxJudgements)
-		}
-		check.judged = nil
+	if q.Judgements = judged.list; judged.cut {
+		q.Judgements, q.Cut = nil, fmt.Sprintf("filters refused more than %d places", journal.MaxJudgements)
 	}
 	return plan, fits, err
 }
 
 // without plans a gang as if others had left, and keeps the question if it fits.
-func (a *asked) without(cluster *placement.Cluster, gang *placement.Gang, check *checker) (*placement.Plan, bool, error) {
-	q := a.question(cluster, journal.Plan, gang, nil)
-	plan, fits, err := q.planned(cluster, gang, check)
+func (r *questions) without(cluster *placement.Cluster, gang *placement.Gang) (*placement.Plan, bool, error) {
+	q := r.question(cluster, journal.Plan, gang, nil)
+	plan, fits, err := q.planned(cluster, gang)
 	if fits {
-		if a.byPlan == nil {
-			a.byPlan = map[*placement.Plan]placed{}
+		if r.byPlan == nil {
+			r.byPlan = map[*placement.Plan]placed{}
 		}
-		a.byPlan[plan] = q
+		r.byPlan[plan] = q
 	}
 	return plan, fits, err
 }
 
 // victims keeps the question that a preemption answers which no filter has checked.
-func (a *asked) victims(cluster *placement.Cluster, gang *placement.Gang, found *placement.Preemption) {
+func (r *questions) victims(cluster *placement.Cluster, gang *placement.Gang, found *placement.Preemption) {
 	cluster.Try(func() bool {
 		for _, name := range found.Victims {
 			cluster.Remove(name)
 		}
-		q := a.question(cluster, journal.Plan, gang, nil)
+		q := r.question(cluster, journal.Plan, gang, nil)
 		q.SetPlan(found.Plan)
-		a.byPlan = map[*placement.Plan]placed{found.Plan: q}
+		r.byPlan = map[*placement.Plan]placed{found.Plan: q}
 		return false
 	})
 }
 
 // rank records the order of the nodes for a Pod.
-func (a *asked) rank(cluster *placement.Cluster, gang *roles, list []placement.Ranked) {
-	q := a.question(cluster, journal.Rank, &gang.Gang, nil)
-	q.SetRanked(list, gang.Except)
+func (r *questions) rank(cluster *placement.Cluster, request *gangs.Request, list []placement.Ranked) {
+	q := r.question(cluster, journal.Rank, &request.Gang, nil)
+	q.SetRanked(list, request.Except)
 	q.SetSearch(cluster.LastSearch())
-	a.add(q)
+	r.add(q)
 }
 
 // on records the place of a Pod on one node.
-func (a *asked) on(cluster *placement.Cluster, shape placement.Shape, node string, place *placement.Place, fits bool) {
-	q := a.question(cluster, journal.On, &placement.Gang{Roles: []placement.Role{{Shape: shape, Min: 1, Max: 1}}}, nil)
+func (r *questions) on(cluster *placement.Cluster, shape placement.Shape, node string, place *placement.Place, fits bool) {
+	q := r.question(cluster, journal.On, &placement.Gang{Roles: []placement.Role{{Shape: shape, Min: 1, Max: 1}}}, nil)
 	if q.Node = node; fits {
 		q.SetPlace(place)
 	}
-	a.add(q)
+	r.add(q)
 }
 
-// judgements are what a checker has answered, except that it accepted.
+// judgements is a Checker that notes what another one answers, except that it accepts.
 type judgements struct {
+	placement.Checker
 	calls int
 	list  []journal.Judgement
 	cut   bool
 }
 
-// note notes an answer; j may be nil.
-func (j *judgements) note(role int, node string, answer placement.Judgement) {
-	if j == nil {
-		return
-	}
-	call := j.calls
+// Place implements placement.Checker.
+func (j *judgements) Place(role int, node string) placement.Judgement {
+	call, answer := j.calls, j.Checker.Place(role, node)
 	j.calls++
 	switch {
 	case answer == placement.Accepted:
@@ -189,30 +189,30 @@ func (j *judgements) note(role int, node string, answer placement.Judgement) {
 	default:
 		j.list = append(j.list, journal.Judgement{Call: call, Role: role, Node: node, Judgement: uint8(answer)})
 	}
+	return answer
 }
 
-// decided records a decision about a gang; the rest of it is set by change, which may be nil.
-func (p *Planner) decided(attempt *gangs.Attempt, gang *roles, begin time.Time, outcome journal.Outcome, why string, change func(*journal.Decision)) {
+// recordDecision records a decision about a gang; the rest of it is set by change, which may be nil.
+func (p *Planner) recordDecision(s *search, outcome journal.Outcome, why string, change func(*journal.Decision)) {
 	if p.recorder == nil {
 		return
 	}
-	first := attempt.Waiting[0]
+	attempt, first := s.attempt, s.attempt.Waiting[0]
 	d := &journal.Decision{
-		Time: begin, Subject: attempt.Group.Key, UID: string(first.UID), Gang: !attempt.Group.Alone, Pods: len(attempt.Waiting), Need: attempt.Need,
-		Priority: attempt.Priority, Outcome: outcome, Why: why, Microseconds: p.clock.Since(begin).Microseconds(),
+		Time: s.begin, Subject: attempt.Group.Key, UID: string(first.UID), Gang: !attempt.Group.Alone, Pods: len(attempt.Waiting), Need: attempt.Need,
+		Priority: attempt.Priority, Outcome: outcome, Why: why, Microseconds: p.clock.Since(s.begin).Microseconds(),
 	}
 	if attempt.Group.Alone {
 		d.Subject = keyOf(first)
 	}
-	at, known := recorder.Position{}, false
-	if gang != nil {
-		d.Claimed = gang.claimed[:min(len(gang.claimed), journal.MaxClaimed)]
-		setRefusals(d, gang.refused)
-		if gang.asked != nil && len(gang.asked.list) > 0 {
-			d.Asked, at, known = gang.asked.list, gang.asked.at, true
-		}
+	if s.request != nil {
+		d.Claimed = s.request.Kept[:min(len(s.request.Kept), journal.MaxClaimed)]
 	}
-	if !known {
+	setRefusals(d, s.refused)
+	var at recorder.Position
+	if s.questions.any() {
+		d.Asked, at = s.questions.list, s.questions.at
+	} else {
 		at = p.recorder.Position()
 	}
 	d.After, d.Digest = at.After, at.Digest.String()
@@ -239,25 +239,32 @@ func setRefusals(d *journal.Decision, refused *refusals) {
 	}
 }
 
-// seated records that a gang has got places.
-func (p *Planner) seated(attempt *gangs.Attempt, gang *roles, begin time.Time, members []*gangs.Member, places []placement.Place) {
+// recordPlaced records that a gang has got places.
+func (p *Planner) recordPlaced(s *search, found *seating) {
 	if p.recorder == nil {
 		return
 	}
-	p.decided(attempt, gang, begin, journal.Placed, whyPlaced(gang, len(places))+p.refusingNote(attempt), func(d *journal.Decision) {
-		d.Places = make([]journal.Seat, len(places))
-		for i := range places {
-			d.Places[i] = journal.Seat{Pod: keyOf(members[i]), Node: places[i].Node, GPUs: places[i].GPUs, Percent: places[i].Percent}
-		}
+	p.recordDecision(s, journal.Placed, whyPlaced(s.questions, len(found.places))+p.refusingNote(s.attempt), func(d *journal.Decision) {
+		d.Places = found.seats()
 	})
 }
 
+// seats returns the places for the record.
+func (s *seating) seats() []journal.Seat {
+	seats := make([]journal.Seat, len(s.places))
+	for i := range s.places {
+		place := &s.places[i]
+		seats[i] = journal.Seat{Pod: keyOf(s.members[i]), Node: place.Node, GPUs: place.GPUs, Percent: place.Percent}
+	}
+	return seats
+}
+
 // whyPlaced says why a gang has got its places.
-func whyPlaced(gang *roles, places int) string {
-	if gang.asked == nil || len(gang.asked.list) == 0 {
+func whyPlaced(asked *questions, places int) string {
+	if !asked.any() {
 		return "its place is the one that a MovePlan keeps for it"
 	}
-	q := gang.asked.list[len(gang.asked.list)-1]
+	q := asked.list[len(asked.list)-1]
 	where := ""
 	switch {
 	case len(q.Domains) == 1:
@@ -277,33 +284,32 @@ func whyPlaced(gang *roles, places int) string {
 	}
 }
 
-// ranked records the order of the nodes for a Pod whose profile chooses.
-func (p *Planner) ranked(attempt *gangs.Attempt, gang *roles, begin time.Time, order map[string]int) {
+// recordRanked records the order of the nodes for a Pod whose profile chooses.
+func (p *Planner) recordRanked(s *search, order map[string]int) {
 	if p.recorder == nil {
 		return
 	}
-	why := fmt.Sprintf("its profile chooses one of %d nodes with room", len(order)) + p.refusingNote(attempt)
-	p.decided(attempt, gang, begin, journal.Ranked, why, nil)
+	why := fmt.Sprintf("its profile chooses one of %d nodes with room", len(order)) + p.refusingNote(s.attempt)
+	p.recordDecision(s, journal.Ranked, why, nil)
 }
 
-// preempted records that Pods have to leave for a gang.
-func (p *Planner) preempted(attempt *gangs.Attempt, gang *roles, begin time.Time, found *preemptionPlan, why string) {
+// recordPreemption records that Pods have to leave for a gang.
+func (p *Planner) recordPreemption(s *search, found *preemptionPlan, why string) {
 	if p.recorder == nil {
 		return
 	}
-	p.decided(attempt, nil, begin, journal.Preempts, why, func(d *journal.Decision) {
-		if gang.asked != nil {
-			if q, known := gang.asked.byPlan[found.plan]; known {
+	p.recordDecision(&search{attempt: s.attempt, begin: s.begin}, journal.Preempts, why, func(d *journal.Decision) {
+		if s.questions != nil {
+			if q, known := s.questions.byPlan[found.plan]; known {
 				d.Asked, d.After, d.Digest = []*journal.Question{q.Question}, q.at.After, q.at.Digest.String()
 			}
 		}
 		for _, victim := range found.victims {
 			d.Victims = append(d.Victims, journal.Victim{Pod: victim.Namespace + "/" + victim.Name, Node: victim.Spec.NodeName})
 		}
-		members, places := gang.Assign(found.plan)
-		for i := range places {
-			d.Places = append(d.Places, journal.Seat{Pod: keyOf(members[i]), Node: places[i].Node, GPUs: places[i].GPUs, Percent: places[i].Percent})
-		}
+		var room seating
+		room.members, room.places = s.request.Assign(found.plan)
+		d.Places = room.seats()
 	})
 }
 

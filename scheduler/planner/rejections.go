@@ -65,10 +65,10 @@ func (p *Planner) mayHelp(kind fwk.EventResource, before, after any) bool {
 	r := &p.rejections
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	asked := 0
+	considered := 0
 	for plugin, pods := range r.byPlugin {
 		for _, pod := range pods {
-			if asked++; asked > maxHints || r.hints.MayHelp(p.logger, plugin, pod, kind, before, after) {
+			if considered++; considered > maxHints || r.hints.MayHelp(p.logger, plugin, pod, kind, before, after) {
 				return true
 			}
 		}
@@ -105,7 +105,7 @@ func (p *Planner) otherPodChanged(before, after *corev1.Pod) {
 func (p *Planner) objectChanged(kind fwk.EventResource, before, after any) {
 	p.memory.Changed(kind, p.clock.Now())
 	if p.mayHelp(kind, before, after) {
-		p.ahead.hope()
+		p.ahead.retryAll()
 		p.wake()
 	}
 }
@@ -134,7 +134,7 @@ func (p *Planner) followFilters(ctx context.Context) {
 			p.follow(kind, watched)
 			continue
 		}
-		p.logger.V(2).Info("Objects that a plugin looks at are not watched: what it refuses is asked again each time", "kind", kind)
+		p.logger.V(2).Info("Objects that a plugin looks at are not watched: what it refuses is considered again each time", "kind", kind)
 		hints.Ignore(kind)
 	}
 	p.rejections.mu.Lock()

@@ -63,7 +63,7 @@ func (p *Planner) waitForClaims(attempt *gangs.Attempt, waits string) Decision {
 	p.metrics.failed.WithLabelValues("Claims").Inc()
 	p.registry.Fail(attempt.Group, now, now.Add(shortestPause))
 	p.awaitClaims.Store(true)
-	p.decided(attempt, nil, now, journal.Waits, waits, nil)
+	p.recordDecision(&search{attempt: attempt, begin: now}, journal.Waits, waits, nil)
 	for _, m := range attempt.Waiting {
 		if p.registry.ClaimsUnsettled(m) {
 			p.observeAgain(cache.MetaObjectToName(m.Pod()).AsNamespacedName())

@@ -24,16 +24,16 @@ const (
 )
 
 // claimIfStarving keeps nodes for a gang that has waited for too long and will fit there.
-func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.Time) {
-	patience := config.Seconds(p.args.StarvationSeconds)
+func (p *Planner) claimIfStarving(s *search) {
+	attempt, now, patience := s.attempt, s.begin, config.Seconds(p.args.StarvationSeconds)
 	if patience == 0 || attempt.WaitsSince.IsZero() || now.Sub(attempt.WaitsSince) < patience ||
-		!p.claims.mayClaim(attempt, now) || p.claims.isVain(gang.keys, now) {
+		!p.claims.mayClaim(attempt, now) || p.claims.hasNone(s.keys, now) {
 		return
 	}
 	awaited := p.claims.awaitedBy(attempt.Group.Key, now)
-	found, filtered := p.futureRoom(attempt, gang)
+	found, filtered := p.futureRoom(s)
 	if found == nil {
-		p.claims.inVain(gang.keys.after(filtered), now)
+		p.claims.foundNone(s.keys.after(filtered), now)
 		return
 	}
 	found.leastInUse = p.mirror.InUse(found.awaited)
@@ -55,16 +55,16 @@ func (p *Planner) claim(attempt *gangs.Attempt, one *claim, now time.Time) {
 // futureRoom returns the nodes on which a gang will fit when the fewest GPUs have become
 // free, and which accept its Pods then; nil if there are none. filtered is true if filters
 // have refused nodes.
-func (p *Planner) futureRoom(attempt *gangs.Attempt, gang *roles) (found *claim, filtered bool) {
-	from, candidate := p.basisFor(gang), gang.without(nil) // a copy, with each node once
-	refusing, filtered := gang.refused.nodes(), gang.refused.any()
+func (p *Planner) futureRoom(s *search) (found *claim, filtered bool) {
+	from, candidate := p.basisFor(s.request), s.request.Without(nil) // with each node once
+	refusing, filtered := s.refused.nodes(), s.refused.any()
 	for range maxDiagnoses {
-		if explanation, err := p.diagnose(attempt, candidate); err == nil {
+		if explanation, err := p.diagnose(s.attempt, candidate); err == nil {
 			awaited := awaitedIn(explanation)
 			if held := p.heldByClaims(awaited); len(held) > 0 {
 				refusing = append(refusing, held...)
 			} else if len(awaited) > 0 {
-				found, refused := p.roomWithout(attempt, candidate, awaited, from)
+				found, refused := p.roomWithout(s.attempt, candidate, awaited, from)
 				if filtered = filtered || refused.any(); found != nil {
 					return found, filtered
 				}
@@ -74,7 +74,7 @@ func (p *Planner) futureRoom(attempt *gangs.Attempt, gang *roles) (found *claim,
 				refusing = append(refusing, refused.nodes()...)
 			}
 		}
-		next := candidate.without(refusing)
+		next := candidate.Without(refusing)
 		if len(next.Except) == len(candidate.Except) {
 			return nil, filtered
 		}
@@ -110,8 +110,9 @@ func awaitedIn(explanation *placement.Explanation) map[string][]int {
 
 // roomWithout returns where a gang goes once the Pods on some GPUs have left. If the filters
 // don't accept that, it returns what they refused.
-func (p *Planner) roomWithout(attempt *gangs.Attempt, gang *roles, awaited map[string][]int, from basis) (found *claim, refused *refusals) {
-	check := p.newChecker(gang, from)
+func (p *Planner) roomWithout(attempt *gangs.Attempt, request *gangs.Request, awaited map[string][]int, from basis) (found *claim, refused *refusals) {
+	check := p.newChecker(request, from)
+	trial := &search{attempt: attempt, check: check}
 	leaving := map[types.UID]bool{}
 	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
@@ -126,10 +127,8 @@ func (p *Planner) roomWithout(attempt *gangs.Attempt, gang *roles, awaited map[s
 					}
 				}
 			}
-			trial := *gang
-			trial.check = check
-			trial.tryNear(func() bool {
-				plan, fits, err := trial.plan(cluster)
+			request.NearFirst(func(request *gangs.Request) bool {
+				plan, fits, err := trial.plan(cluster, request)
 				if err == nil && fits {
 					found = &claim{nodes: roomOf(plan), leaving: leaving, awaited: awaited}
 				}

@@ -159,7 +159,7 @@ func (p *Planner) nodeUpdated(old, object any) {
 		p.live.setNode(node.Name, nil)
 	}
 	if before, ok := old.(*corev1.Node); !ok || filters.AdmissionChanged(before, node) {
-		p.ahead.hope()
+		p.ahead.retryAll()
 		p.wakeAll()
 	}
 }
@@ -172,7 +172,7 @@ func (p *Planner) nodeDeleted(object any) {
 	p.live.setNode(node.Name, nil)
 	p.unusable.set(node.Name, "")
 	p.reserving.set(node.Name, false)
-	p.ahead.hope()
+	p.ahead.retryAll()
 	p.wake() // no Pod needs to wait for a place there any more, and others need no longer be spread over it
 }
 

@@ -23,7 +23,7 @@ func (p *process) joinKueue(ctx context.Context, clients clients, clock clock.Wi
 		settings := opts.gpuFit
 		settings.Levels = opts.rescheduling.Levels
 		p.gpuFit, err = admissioncheck.New(ctx, admissioncheck.Dependencies{
-			Kube: clients.kube, NodeInformers: p.nodeInformers, Dynamic: clients.dynamic, Discovery: clients.discovery, Clock: clock,
+			NodeInformers: p.nodeInformers, Pods: p.gpuPods, Dynamic: clients.dynamic, Discovery: clients.discovery, Clock: clock,
 		}, settings)
 	}
 	classes := p.clusterInformers.Scheduling().V1().PriorityClasses()

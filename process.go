@@ -48,9 +48,9 @@ type process struct {
 	// rescheduler is nil if it is disabled.
 	rescheduler *rescheduler.Rescheduler
 	queues      *queuewatch.Watcher
-	// gpuPods, accountant, bookkeeper and remediator are nil in a controller of one namespace: queues, usage and Nodes are those of
+	gpuPods     *gpupods.Cache
+	// accountant, bookkeeper and remediator are nil in a controller of one namespace: queues, usage and Nodes are those of
 	// the whole cluster.
-	gpuPods    *gpupods.Cache
 	accountant *queues.Accountant
 	bookkeeper *accounting.Bookkeeper
 	remediator *remediation.Remediator
@@ -67,13 +67,19 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 		return nil, err
 	}
 	p := &process{caches: caches, metrics: newMetrics(caches.tasks), queues: queuewatch.New(clients.tasks, clock)}
+	if p.gpuPods, err = gpupods.New(ctx, gpupods.Dependencies{
+		Kube: clients.kube, NodeInformers: p.nodeInformers, TaskPods: p.coreInformers.Core().V1().Pods(), Namespace: opts.namespace,
+		WithoutGPUs: opts.rescheduling.Period > 0 || opts.gpuFit.Enabled, Clock: clock,
+	}); err != nil {
+		return nil, err
+	}
 	with := dependencies{
 		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{},
 		queueTree: p.queues.Tree, queuesKnown: p.queues.Known, clock: clock,
 	}
 	if opts.rescheduling.Period > 0 {
 		p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
-			Kube: clients.kube, Client: clients.tasks, NodeInformers: caches.nodeInformers, GPUTasks: caches.tasks, PodsOf: caches.podsOf, TaskPods: caches.coreInformers.Core().V1().Pods().Lister(),
+			Kube: clients.kube, Client: clients.tasks, NodeInformers: caches.nodeInformers, GPUTasks: caches.tasks, PodsOf: caches.podsOf, Pods: p.gpuPods,
 			MovePlans: caches.taskInformers.Falldio().V1().MovePlans(), Recorder: recorder, Metrics: p.metrics.registry, Evictions: p.metrics.podsEvicted,
 			Clock: clock, Namespace: opts.namespace, Queues: p.queues.Tree, NamespaceOf: p.namespace,
 			Factors: func() map[string]float64 { return gpuqueue.Factors(p.queues.Queues()) },
@@ -88,7 +94,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	}
 	p.controller = newController(with, opts)
 	p.queues.OnChange(p.controller.queuesChanged)
-	return p, errors.Join(p.controller.watch(ctx), p.keepAccounts(ctx, clients, clock, opts), p.taintNodes(ctx, with, opts))
+	return p, errors.Join(p.controller.watch(ctx), p.keepAccounts(clients, clock, opts), p.taintNodes(ctx, with, opts))
 }
 
 // namespace returns a namespace; nil if the cache does not show it.
@@ -101,12 +107,9 @@ func (p *process) namespace(name string) *corev1.Namespace {
 }
 
 // keepAccounts prepares the writing of the status of GPUQueues, and of what GPU time was used.
-func (p *process) keepAccounts(ctx context.Context, clients clients, clock clock.WithTicker, opts *options) (err error) {
+func (p *process) keepAccounts(clients clients, clock clock.WithTicker, opts *options) (err error) {
 	if opts.namespace != "" {
 		return nil
-	}
-	if p.gpuPods, err = gpupods.New(ctx, clients.kube, p.nodeInformers, p.coreInformers.Core().V1().Pods(), clock); err != nil {
-		return err
 	}
 	namespaces := p.clusterInformers.Core().V1().Namespaces()
 	p.accountant, err = queues.New(queues.Dependencies{
@@ -161,8 +164,8 @@ func (p *process) work(ctx context.Context) {
 	var working sync.WaitGroup
 	working.Go(func() { p.controller.Run(ctx) })
 	working.Go(func() { p.controller.admissions.Run(ctx) })
+	working.Go(func() { p.gpuPods.Run(ctx) })
 	if p.accountant != nil {
-		working.Go(func() { p.gpuPods.Run(ctx) })
 		working.Go(func() { p.accountant.Run(ctx) })
 		working.Go(func() { p.bookkeeper.Run(ctx) })
 	}

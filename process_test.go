@@ -56,7 +56,8 @@ func TestAStandbyCachesTasksWithTheirPodsAndServicesOnly(t *testing.T) {
 }
 
 // Kubelets report so often that each watch of all Nodes costs CPU time in a cluster in which nothing happens.
-func TestThePartsOfTheLeaderShareOneWatchOfNodes(t *testing.T) {
+// Each cache of all Pods costs their memory.
+func TestThePartsOfTheLeaderShareOneWatchOfNodesAndOneOfOthersPods(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(opts *options) { opts.rescheduling.Period, opts.remediation.Effect = time.Minute, "NoSchedule" })
 	if !f.process.startInformers(t.Context(), time.Minute) {
@@ -83,8 +84,8 @@ func TestThePartsOfTheLeaderShareOneWatchOfNodes(t *testing.T) {
 			t.Fatal("the caches of the leader are not filled")
 		}
 	}
-	if got := watches("nodes"); got != 1 {
-		t.Errorf("%d watches of Nodes", got)
+	if nodes, pods := watches("nodes"), watches("pods"); nodes != 1 || pods != 2 {
+		t.Errorf("%d watches of Nodes and %d of Pods, want 1, and 2: of tasks and of others", nodes, pods)
 	}
 }
 

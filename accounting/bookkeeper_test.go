@@ -64,7 +64,9 @@ func (f *fixture) start() {
 		list.LabelSelector = v1.SelectorOfTasks
 	}))
 	f.registry = prometheus.NewRegistry()
-	pods, err := gpupods.New(ctx, f.kube, informers.NewSharedInformerFactory(f.kube, 0), taskPods.Core().V1().Pods(), f.clock)
+	pods, err := gpupods.New(ctx, gpupods.Dependencies{
+		Kube: f.kube, NodeInformers: informers.NewSharedInformerFactory(f.kube, 0), TaskPods: taskPods.Core().V1().Pods(), Clock: f.clock,
+	})
 	if err != nil {
 		f.t.Fatal(err)
 	}

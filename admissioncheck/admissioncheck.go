@@ -8,18 +8,15 @@ package admissioncheck
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -27,6 +24,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/apierror"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpupods"
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/informer/optional"
 	"falldio.github.io/gpu-controller/pkg/kueue"
@@ -36,8 +34,6 @@ import (
 const ControllerName = v1.GroupName + "/gpu-fit"
 
 const (
-	// runningPods selects the Pods that hold resources.
-	runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 	// passPause is the minimum time between two passes over the Workloads: changes come in bursts.
 	passPause = 200 * time.Millisecond
 	// passShare is how many times as long as a pass the pause after it is at least: with 10,000 nodes,
@@ -58,12 +54,13 @@ const (
 
 // Dependencies are what the check needs.
 type Dependencies struct {
-	Kube kubernetes.Interface
 	// NodeInformers caches Nodes, trimmed at most as informer.Trimmer does; Run starts it, unless somebody else has.
 	NodeInformers informers.SharedInformerFactory
-	Dynamic       dynamic.Interface
-	Discovery     informer.Discoverer
-	Clock         clock.WithTicker
+	// Pods has the Pods that run, also those without GPUs; the caller runs it.
+	Pods      *gpupods.Cache
+	Dynamic   dynamic.Interface
+	Discovery informer.Discoverer
+	Clock     clock.WithTicker
 }
 
 // Check answers the admission check. A single goroutine, that of Run, does all the work.
@@ -71,11 +68,9 @@ type Check struct {
 	deps    Dependencies
 	options Options
 
-	api       *optional.API
-	informers []informers.SharedInformerFactory
-	nodes     corelisters.NodeLister
-	pods      corelisters.PodLister
-	synced    []cache.InformerSynced
+	api    *optional.API
+	nodes  corelisters.NodeLister
+	synced []cache.InformerSynced
 	// wake triggers a pass: something has changed.
 	wake chan struct{}
 	// waiting is true while a Workload waits for places: else changes of Pods and nodes don't matter.
@@ -86,13 +81,8 @@ type Check struct {
 
 // New returns a Check that watches nodes, Pods that run, and Kueue's objects, once it runs.
 func New(ctx context.Context, with Dependencies, options Options) (*Check, error) {
-	ofPods := informers.NewSharedInformerFactoryWithOptions(with.Kube, 0, informers.WithTransform(informer.NewTrimmer().Transform),
-		informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.FieldSelector = runningPods }))
-	nodes, pods := with.NodeInformers.Core().V1().Nodes(), ofPods.Core().V1().Pods()
-	c := &Check{
-		deps: with, options: options, wake: make(chan struct{}, 1), said: map[types.UID]time.Time{},
-		informers: []informers.SharedInformerFactory{with.NodeInformers, ofPods}, nodes: nodes.Lister(), pods: pods.Lister(),
-	}
+	nodes := with.NodeInformers.Core().V1().Nodes()
+	c := &Check{deps: with, options: options, wake: make(chan struct{}, 1), said: map[types.UID]time.Time{}, nodes: nodes.Lister()}
 	of := func(resource string) optional.Watched {
 		return optional.Watched{
 			Resource: resource, Transform: informer.WithoutManagedFields,
@@ -101,28 +91,25 @@ func New(ctx context.Context, with Dependencies, options Options) (*Check, error
 	}
 	c.api = optional.New(with.Dynamic, with.Discovery, with.Clock, schema.GroupVersion{Group: kueue.Group, Version: kueue.Version},
 		c.trigger, of(kueue.Workloads), of(kueue.ResourceFlavors), of(kueue.AdmissionChecks))
-	return c, errors.Join(c.watch(ctx, nodes.Informer()), c.watch(ctx, pods.Informer()))
+	with.Pods.OnChange(c.clusterChanged)
+	synced, err := informer.Handle(ctx, nodes.Informer(), cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { c.clusterChanged() }, UpdateFunc: func(any, any) { c.clusterChanged() }, DeleteFunc: func(any) { c.clusterChanged() },
+	})
+	c.synced = []cache.InformerSynced{synced, with.Pods.HasSynced}
+	return c, err
 }
 
-// watch has a pass follow each change in the cluster, while a Workload waits for a place.
-func (c *Check) watch(ctx context.Context, watched cache.SharedIndexInformer) error {
-	changed := func(any) {
-		if c.waiting.Load() {
-			c.trigger()
-		}
+// clusterChanged has a pass follow each change in the cluster, while a Workload waits for a place.
+func (c *Check) clusterChanged() {
+	if c.waiting.Load() {
+		c.trigger()
 	}
-	synced, err := informer.Handle(ctx, watched, cache.ResourceEventHandlerFuncs{
-		AddFunc: changed, UpdateFunc: func(_, object any) { changed(object) }, DeleteFunc: changed,
-	})
-	c.synced = append(c.synced, synced)
-	return err
 }
 
 // Run answers until ctx ends.
 func (c *Check) Run(ctx context.Context) {
-	for _, factory := range c.informers {
-		factory.StartWithContext(ctx)
-	}
+	c.deps.NodeInformers.StartWithContext(ctx)
+	c.deps.Pods.Want()
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { c.api.Run(ctx) })

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"k8s.io/utils/clock"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpupods"
 	"falldio.github.io/gpu-controller/pkg/kueue"
 )
 
@@ -97,17 +99,24 @@ func start(t *testing.T, nodes []runtime.Object, objects ...runtime.Object) *fix
 		}, append(slices.Clone(objects), flavor)...)}
 	options := DefaultOptions()
 	options.Patience = time.Minute
-	c, err := New(t.Context(), Dependencies{Kube: f.kube, NodeInformers: informers.NewSharedInformerFactory(f.kube, 0), Dynamic: f.dynamic, Discovery: kueueAPI{}, Clock: clock.RealClock{}}, options)
+	ofNodes, ofTasks := informers.NewSharedInformerFactory(f.kube, 0), informers.NewSharedInformerFactoryWithOptions(f.kube, 0,
+		informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = v1.SelectorOfTasks }))
+	pods, err := gpupods.New(t.Context(), gpupods.Dependencies{
+		Kube: f.kube, NodeInformers: ofNodes, TaskPods: ofTasks.Core().V1().Pods(), WithoutGPUs: true, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(t.Context(), Dependencies{NodeInformers: ofNodes, Pods: pods, Dynamic: f.dynamic, Discovery: kueueAPI{}, Clock: clock.RealClock{}}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		c.Run(ctx)
-		close(ended)
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
+	ofTasks.StartWithContext(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { pods.Run(ctx) })
+	running.Go(func() { c.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait(); ofTasks.Shutdown() })
 	return f
 }
 
@@ -146,6 +155,22 @@ func TestChecksAreAnswered(t *testing.T) {
 		t.Errorf("it queues again after %v seconds", retry.RequeueAfterSeconds)
 	}
 	f.says("other", "budget", kueue.CheckPending, "")
+}
+
+func TestAPodThatEndsAnswersWhoWaits(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "runs", Namespace: "default", UID: "uid"},
+		Spec: corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{v1.ResourceGPU: resource.MustParse("8")},
+		}}}},
+	}
+	f := start(t, []runtime.Object{node("node-1"), pod}, check("gpu-fit", ControllerName), workload("waits", 1, time.Second, "gpu-fit"))
+	f.says("waits", "gpu-fit", kueue.CheckPending, "there is no place")
+	if err := f.kube.CoreV1().Pods("default").Delete(t.Context(), "runs", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.says("waits", "gpu-fit", kueue.CheckReady, "1 on node-1")
 }
 
 func TestAFreeNodeAnswersWhoWaits(t *testing.T) {

@@ -25,7 +25,6 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/gpufit"
 	"falldio.github.io/gpu-controller/pkg/kueue"
-	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // activate tells Kueue that somebody answers our AdmissionChecks, and returns their names.
@@ -139,11 +138,11 @@ func (c *Check) cluster() (gpufit.Cluster, error) {
 	if err != nil {
 		return gpufit.Cluster{}, err
 	}
-	pods, err := c.pods.List(labels.Everything())
+	pods, err := c.deps.Pods.Running()
 	if err != nil {
 		return gpufit.Cluster{}, err
 	}
-	return gpufit.Cluster{Nodes: nodes, Pods: slices.DeleteFunc(pods, podfacts.Ended), Levels: c.options.Levels, Now: c.deps.Clock.Now()}, nil
+	return gpufit.Cluster{Nodes: nodes, Pods: pods, Levels: c.options.Levels, Now: c.deps.Clock.Now()}, nil
 }
 
 func (c *Check) flavor(name string) *kueue.ResourceFlavor {

@@ -75,7 +75,9 @@ func (f *fixture) start() {
 	}))
 	watcher := queuewatch.New(f.client, f.clock)
 	f.registry = prometheus.NewRegistry()
-	pods, err := gpupods.New(ctx, f.kube, informers.NewSharedInformerFactory(f.kube, 0), taskPods.Core().V1().Pods(), f.clock)
+	pods, err := gpupods.New(ctx, gpupods.Dependencies{
+		Kube: f.kube, NodeInformers: informers.NewSharedInformerFactory(f.kube, 0), TaskPods: taskPods.Core().V1().Pods(), Clock: f.clock,
+	})
 	if err != nil {
 		f.t.Fatal(err)
 	}

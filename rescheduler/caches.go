@@ -8,14 +8,9 @@ import (
 	"errors"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 const (
@@ -33,22 +28,11 @@ type namedCache struct {
 
 var errNoCaches = errors.New("the API server has not answered with all that rescheduling needs: apply artifacts/crds and artifacts/rbac of this version, or set --reschedule-period=0")
 
-// newPodInformers returns the informers of the Pods that hold resources. Those of tasks are in the
-// caller's cache already, unless that has a single namespace.
-func newPodInformers(client kubernetes.Interface, namespace string, trim cache.TransformFunc) informers.SharedInformerFactory {
-	return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim),
-		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
-			list.FieldSelector = runningPods
-			if namespace == metav1.NamespaceAll {
-				list.LabelSelector = v1.SelectorOfOthers
-			}
-		}))
-}
-
 func (r *Rescheduler) startInformers(ctx context.Context) {
 	for _, factory := range r.informers {
 		factory.StartWithContext(ctx)
 	}
+	r.deps.Pods.Want()
 }
 
 // WaitForMovePlans waits until the cache of MovePlans has synced and reports whether it has: the

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -26,6 +25,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	taskfake "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/fake"
 	taskinformers "falldio.github.io/gpu-controller/pkg/generated/informers/externalversions"
+	"falldio.github.io/gpu-controller/pkg/gpupods"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
@@ -58,14 +58,20 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 	f := &fixture{
 		t: t, clock: clocktesting.NewFakeClock(testTime),
 		kube: kubefake.NewClientset(), fake: taskfake.NewClientset(), events: record.NewFakeRecorder(100),
-		podCache: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
+	}
+	core := informers.NewSharedInformerFactory(f.kube, 0)
+	taskPods := core.Core().V1().Pods()
+	f.podCache = taskPods.Informer().GetIndexer()
+	pods, err := gpupods.New(t.Context(), gpupods.Dependencies{Kube: f.kube, NodeInformers: core, TaskPods: taskPods, WithoutGPUs: true, Clock: f.clock})
+	if err != nil {
+		t.Fatal(err)
 	}
 	falldio := taskinformers.NewSharedInformerFactory(f.fake, 0).Falldio().V1()
 	f.taskCache, f.planCache = falldio.GPUTasks().Informer().GetIndexer(), falldio.MovePlans().Informer().GetIndexer()
 	with := settings{
 		Dependencies{
-			Kube: f.kube, Client: f.fake, NodeInformers: informers.NewSharedInformerFactory(f.kube, 0), GPUTasks: falldio.GPUTasks().Lister(), PodsOf: f.podsOf, TaskPods: corelisters.NewPodLister(f.podCache), MovePlans: falldio.MovePlans(),
-			Recorder: f.events, Metrics: prometheus.NewRegistry(), Evictions: NewEvictions(), Clock: f.clock,
+			Kube: f.kube, Client: f.fake, NodeInformers: core, GPUTasks: falldio.GPUTasks().Lister(), PodsOf: f.podsOf, Pods: pods,
+			MovePlans: falldio.MovePlans(), Recorder: f.events, Metrics: prometheus.NewRegistry(), Evictions: NewEvictions(), Clock: f.clock,
 		},
 		DefaultOptions(),
 	}
@@ -73,7 +79,6 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 	for _, apply := range change {
 		apply(&with)
 	}
-	var err error
 	if f.Rescheduler, err = New(t.Context(), with.Dependencies, with.Options); err != nil {
 		t.Fatal(err)
 	}

@@ -13,11 +13,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
-	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
-
-// runningPods selects the Pods that hold resources.
-const runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 // gather returns the given tasks with their Pods, and all nodes, budgets and plans, from
 // the caches: all Objects but the Pods.
@@ -113,7 +109,7 @@ func (r *Rescheduler) gatherAll() (*clusterview.Objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	if objects.Pods, err = r.running(); err != nil {
+	if objects.Pods, err = r.deps.Pods.Running(); err != nil {
 		return nil, err
 	}
 	useNewest(objects)
@@ -130,14 +126,7 @@ func (r *Rescheduler) limits(running []*corev1.Pod) *gpuqueue.Limits {
 	if tree == nil {
 		return gpuqueue.WithoutQueues()
 	}
-	node := func(name string) *corev1.Node {
-		found, err := r.nodes.Get(name)
-		if err != nil {
-			return nil
-		}
-		return found
-	}
-	return gpuqueue.NewLimits(&gpuqueue.Cluster{Tree: tree, Namespace: r.deps.NamespaceOf, Node: node, Factors: r.deps.Factors()}, running)
+	return gpuqueue.NewLimits(&gpuqueue.Cluster{Tree: tree, Namespace: r.deps.NamespaceOf, Node: r.deps.Pods.Node, Factors: r.deps.Factors()}, running)
 }
 
 // useNewest replaces Pods of tasks by those among all Pods: one cache may not show yet what another
@@ -154,27 +143,4 @@ func useNewest(objects *clusterview.Objects) {
 			}
 		}
 	}
-}
-
-// running returns all Pods that run, from the caches. A Pod may be in both of them for a moment,
-// when its labels have changed.
-func (r *Rescheduler) running() ([]*corev1.Pod, error) {
-	others, err := r.otherPods.List(labels.Everything())
-	if err != nil {
-		return nil, err
-	}
-	ours, err := r.deps.TaskPods.List(labels.Everything())
-	if err != nil {
-		return nil, err
-	}
-	running, known := make([]*corev1.Pod, 0, len(others)+len(ours)), make(sets.Set[types.UID], len(others)+len(ours))
-	for _, list := range [][]*corev1.Pod{others, ours} {
-		for _, pod := range list {
-			if pod.Spec.NodeName != "" && !podfacts.Ended(pod) && !known.Has(pod.UID) {
-				known.Insert(pod.UID)
-				running = append(running, pod)
-			}
-		}
-	}
-	return running, nil
 }

@@ -53,7 +53,7 @@ func (r *Rescheduler) repair(ctx context.Context) error {
 		tried.Insert(move.Task.UID)
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "gputask", klog.KObj(move.Task), "reason", move.Reason)
 		if move.NeedsRoom {
-			running, err := r.running()
+			running, err := r.deps.Pods.Running()
 			if err != nil {
 				return err
 			}

@@ -29,6 +29,7 @@ import (
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	taskinformers "falldio.github.io/gpu-controller/pkg/generated/informers/externalversions/gpucontroller/v1"
 	tasklisters "falldio.github.io/gpu-controller/pkg/generated/listers/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpupods"
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/queueing"
@@ -56,8 +57,8 @@ type Dependencies struct {
 	// Run is called.
 	GPUTasks tasklisters.GPUTaskLister
 	PodsOf   func(*v1.GPUTask) []*corev1.Pod
-	// TaskPods reads the same cache of Pods: those with the label of tasks, in Namespace.
-	TaskPods corelisters.PodLister
+	// Pods has the Pods that run, also those without GPUs; the caller runs it.
+	Pods *gpupods.Cache
 	// MovePlans is an informer that the caller starts.
 	MovePlans taskinformers.MovePlanInformer
 	Recorder  record.EventRecorder
@@ -79,11 +80,9 @@ type Rescheduler struct {
 	deps    Dependencies
 	options Options
 
-	// informers of nodes, budgets and Pods. They run in the leader only.
+	// informers of nodes and budgets. They run in the leader only.
 	informers []informers.SharedInformerFactory
 	nodes     corelisters.NodeLister
-	// otherPods are the Pods that run and that TaskPods does not show.
-	otherPods corelisters.PodLister
 	budgets   policylisters.PodDisruptionBudgetLister
 	plans     tasklisters.MovePlanLister
 	// caches must have synced before anything is moved. The first one is that of MovePlans.
@@ -104,20 +103,16 @@ type Rescheduler struct {
 	repairs repairs
 }
 
-// New returns a rescheduler that watches nodes, PodDisruptionBudgets, MovePlans and the Pods that
-// run.
+// New returns a rescheduler that watches nodes, PodDisruptionBudgets and MovePlans.
 func New(ctx context.Context, with Dependencies, options Options) (*Rescheduler, error) {
-	trim := informer.NewTrimmer().Transform
 	options.Planner.Searches = reschedule.NewSearches()
-	factory := informers.NewSharedInformerFactoryWithOptions(with.Kube, 0, informers.WithTransform(trim))
+	factory := informers.NewSharedInformerFactoryWithOptions(with.Kube, 0, informers.WithTransform(informer.WithoutManagedFields))
 	nodes, budgets := with.NodeInformers.Core().V1().Nodes(), factory.Policy().V1().PodDisruptionBudgets()
-	podFactory := newPodInformers(with.Kube, with.Namespace, trim)
-	pods := podFactory.Core().V1().Pods()
 	options.Planner.Namespace = with.Namespace
 	r := &Rescheduler{
 		deps: with, options: options,
-		informers: []informers.SharedInformerFactory{with.NodeInformers, factory, podFactory},
-		nodes:     nodes.Lister(), budgets: budgets.Lister(), otherPods: pods.Lister(), plans: with.MovePlans.Lister(),
+		informers: []informers.SharedInformerFactory{with.NodeInformers, factory},
+		nodes:     nodes.Lister(), budgets: budgets.Lister(), plans: with.MovePlans.Lister(),
 		wake:         make(chan struct{}, 1),
 		expectations: expectations.New[string](with.Clock),
 		tries:        map[types.UID]moveplan.Try{},
@@ -126,7 +121,7 @@ func New(ctx context.Context, with Dependencies, options Options) (*Rescheduler,
 	if err := r.metrics.register(with.Metrics); err != nil {
 		return nil, err
 	}
-	return r, r.watch(ctx, with.MovePlans.Informer(), nodes.Informer(), budgets.Informer(), pods.Informer())
+	return r, r.watch(ctx, with.MovePlans.Informer(), nodes.Informer(), budgets.Informer())
 }
 
 // Run carries out plans until ctx ends, and plans once per period what to move.

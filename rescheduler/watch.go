@@ -17,8 +17,8 @@ import (
 
 // watch adds event handlers that trigger a pass when something changes that plans depend
 // on. Tasks and their Pods are watched by the controller, which calls Changed.
-func (r *Rescheduler) watch(ctx context.Context, plans, nodes, budgets, pods cache.SharedIndexInformer) error {
-	return errors.Join(
+func (r *Rescheduler) watch(ctx context.Context, plans, nodes, budgets cache.SharedIndexInformer) error {
+	err := errors.Join(
 		r.onChange(ctx, "moveplans.falldio.com", plans, func(_, after any) {
 			if plan, ok := informer.LastKnown(after).(*v1.MovePlan); ok {
 				r.expectations.ObserveVersion(plan.Name, plan.ResourceVersion)
@@ -36,8 +36,9 @@ func (r *Rescheduler) watch(ctx context.Context, plans, nodes, budgets, pods cac
 			r.Changed()
 		}),
 		r.onChange(ctx, "poddisruptionbudgets.policy", budgets, func(_, _ any) { r.Changed() }),
-		r.onChange(ctx, "pods", pods, func(_, _ any) {}), // a plan is checked when its next turn begins
 	)
+	r.caches = append(r.caches, namedCache{"pods", r.deps.Pods.HasSynced}) // a plan is checked when its next turn begins
+	return err
 }
 
 func (r *Rescheduler) onChange(ctx context.Context, resource string, watched cache.SharedIndexInformer, changed func(before, after any)) error {

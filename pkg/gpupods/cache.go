@@ -1,13 +1,14 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gpupods caches what decides which GPUs are held by whom: the Nodes, and the Pods with GPUs of tasks and of others. Those
-// of tasks are cached by the caller anyway; the rest is cached from when somebody wants it. Whoever integrates over time is
-// also shown the Pods that have gone meanwhile.
+// Package gpupods caches what decides which GPUs are held by whom: the Nodes, and the Pods of tasks and of others. Those
+// of tasks are cached by the caller anyway; the rest is cached from when somebody wants it. A reader that integrates over time
+// is also shown the Pods that have gone meanwhile.
 package gpupods
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -32,15 +34,28 @@ import (
 // ReasonDeleted is the reason in the status of a Pod that was deleted before it ended, as Each shows it.
 const ReasonDeleted = "DeletedBeforeItEnded"
 
-// Cache caches Nodes and Pods with GPUs. It is safe for concurrent use.
+// Dependencies are what a Cache needs.
+type Dependencies struct {
+	Kube kubernetes.Interface
+	// NodeInformers caches Nodes, trimmed at most as informer.Trimmer does; Run starts it, unless somebody else has.
+	NodeInformers informers.SharedInformerFactory
+	// TaskPods is the informer of the Pods of tasks; the caller starts it, and it has synced when Run is called. Namespace
+	// is its namespace; empty for all.
+	TaskPods  coreinformers.PodInformer
+	Namespace string
+	// WithoutGPUs keeps Pods that hold only other resources, too. Otherwise only their names are kept.
+	WithoutGPUs bool
+	Clock       clock.PassiveClock
+}
+
+// Cache caches Nodes and Pods. It is safe for concurrent use.
 type Cache struct {
-	kube          kubernetes.Interface
-	clock         clock.PassiveClock
-	nodeInformers informers.SharedInformerFactory
-	taskPods      coreinformers.PodInformer
+	deps Dependencies
 	// wanted is closed when Nodes and the Pods of others are wanted.
 	wanted chan struct{}
 	want   func()
+	// onChange are called when a Pod that holds resources has changed.
+	onChange []func()
 
 	mu sync.Mutex
 	// nodes and others are nil while they are not cached.
@@ -50,16 +65,17 @@ type Cache struct {
 	readers []*Reader
 }
 
-// New returns a Cache. nodeInformers caches Nodes, trimmed at most as informer.Trimmer does; it is started when they are wanted,
-// unless somebody else has. taskPods is the informer of the Pods of tasks; the caller starts it, and it has synced when Run is called.
-func New(
-	ctx context.Context, kube kubernetes.Interface, nodeInformers informers.SharedInformerFactory, taskPods coreinformers.PodInformer, clock clock.PassiveClock,
-) (*Cache, error) {
-	c := &Cache{kube: kube, clock: clock, nodeInformers: nodeInformers, taskPods: taskPods, wanted: make(chan struct{})}
+// New returns a Cache.
+func New(ctx context.Context, deps Dependencies) (*Cache, error) {
+	c := &Cache{deps: deps, wanted: make(chan struct{})}
 	c.want = sync.OnceFunc(func() { close(c.wanted) })
-	_, err := informer.Handle(ctx, taskPods.Informer(), cache.ResourceEventHandlerFuncs{DeleteFunc: c.deleted})
+	_, err := informer.Handle(ctx, deps.TaskPods.Informer(), c.handler())
 	return c, err
 }
+
+// OnChange has a function called when a Pod that holds resources has come, changed or gone. It is to be called before any informer
+// of Pods runs.
+func (c *Cache) OnChange(changed func()) { c.onChange = append(c.onChange, changed) }
 
 // Want has Run cache Nodes and the Pods of others from now on.
 func (c *Cache) Want() { c.want() }
@@ -71,16 +87,20 @@ func (c *Cache) Run(ctx context.Context) {
 		return
 	case <-c.wanted:
 	}
-	nodes := c.nodeInformers.Core().V1().Nodes()
+	nodes := c.deps.NodeInformers.Core().V1().Nodes()
 	// Pods that have ended are among them: their status says when, and how.
-	others := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithTransform(onlyWithGPUs(informer.NewTrimmer().Transform)),
-		informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = v1.SelectorOfOthers })).Core().V1().Pods()
-	if _, err := informer.Handle(ctx, others.Informer(), cache.ResourceEventHandlerFuncs{DeleteFunc: c.deleted}); err != nil {
+	others := informers.NewSharedInformerFactoryWithOptions(c.deps.Kube, 0, informers.WithTransform(c.reduce(informer.NewTrimmer().Transform)),
+		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
+			if c.deps.Namespace == metav1.NamespaceAll { // otherwise tasks of other namespaces are among them, too
+				list.LabelSelector = v1.SelectorOfOthers
+			}
+		})).Core().V1().Pods()
+	if _, err := informer.Handle(ctx, others.Informer(), c.handler()); err != nil {
 		klog.FromContext(ctx).Error(err, "GPU time of Pods that are deleted is counted up to the last pass only")
 	}
 	c.set(nodes.Lister(), others, []cache.InformerSynced{nodes.Informer().HasSynced, others.Informer().HasSynced})
 	defer c.set(nil, nil, nil)
-	c.nodeInformers.StartWithContext(ctx)
+	c.deps.NodeInformers.StartWithContext(ctx)
 	others.Informer().RunWithContext(ctx)
 }
 
@@ -90,15 +110,18 @@ func (c *Cache) set(nodes corelisters.NodeLister, others coreinformers.PodInform
 	c.nodes, c.others, c.synced = nodes, others, synced
 }
 
-// onlyWithGPUs drops almost everything of Pods without GPUs, of which there may be many, and otherwise does as another transform.
-func onlyWithGPUs(trim cache.TransformFunc) cache.TransformFunc {
+// reduce drops almost everything of Pods that don't matter, of which there may be many, and otherwise does as another transform.
+func (c *Cache) reduce(trim cache.TransformFunc) cache.TransformFunc {
 	return func(object any) (any, error) {
-		if pod, ok := object.(*corev1.Pod); ok && !snapshot.WantsGPUs(pod) {
+		if pod, ok := object.(*corev1.Pod); ok && !snapshot.WantsGPUs(pod) && (!c.deps.WithoutGPUs || !isRunning(pod)) {
 			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}, nil
 		}
 		return trim(object)
 	}
 }
+
+// isRunning reports whether a Pod holds resources of a node.
+func isRunning(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && !podfacts.Ended(pod) }
 
 // HasSynced reports whether what is wanted is cached.
 func (c *Cache) HasSynced() bool {
@@ -135,7 +158,7 @@ func (c *Cache) ResourceVersion() uint64 {
 	if others == nil {
 		return 0
 	}
-	return min(versionOf(c.taskPods.Informer()), versionOf(others.Informer()))
+	return min(versionOf(c.deps.TaskPods.Informer()), versionOf(others.Informer()))
 }
 
 func versionOf(pods cache.SharedIndexInformer) uint64 {
@@ -146,13 +169,69 @@ func versionOf(pods cache.SharedIndexInformer) uint64 {
 	return version
 }
 
+// Running returns the Pods that hold resources. Without Dependencies.WithoutGPUs, those of others without GPUs are not among them.
+func (c *Cache) Running() ([]*corev1.Pod, error) {
+	pods, err := c.list()
+	if err != nil {
+		return nil, err
+	}
+	known := make(sets.Set[types.UID], len(pods)) // a Pod whose labels have changed may be in both caches for a moment
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
+		if !isRunning(pod) || known.Has(pod.UID) {
+			return true
+		}
+		known.Insert(pod.UID)
+		return false
+	}), nil
+}
+
+// list returns all Pods.
+func (c *Cache) list() ([]*corev1.Pod, error) {
+	c.mu.Lock()
+	informers := []coreinformers.PodInformer{c.deps.TaskPods}
+	if c.others != nil {
+		informers = append(informers, c.others)
+	}
+	c.mu.Unlock()
+	var pods []*corev1.Pod
+	for _, informer := range informers {
+		listed, err := informer.Lister().List(labels.Everything())
+		if err != nil {
+			return nil, err
+		}
+		pods = append(pods, listed...)
+	}
+	return pods, nil
+}
+
+func (c *Cache) handler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(pod any) { c.changed(pod) },
+		UpdateFunc: func(before, after any) { c.changed(before, after) },
+		DeleteFunc: func(pod any) { c.deleted(pod); c.changed(pod) },
+	}
+}
+
+// changed calls the functions of OnChange if a Pod holds resources in one of its states.
+func (c *Cache) changed(states ...any) {
+	if !slices.ContainsFunc(states, func(state any) bool {
+		pod, ok := informer.LastKnown(state).(*corev1.Pod)
+		return ok && isRunning(pod)
+	}) {
+		return
+	}
+	for _, call := range c.onChange {
+		call()
+	}
+}
+
 // deleted shows all readers a Pod that is gone.
 func (c *Cache) deleted(object any) {
 	pod, ok := informer.LastKnown(object).(*corev1.Pod)
 	if !ok || !snapshot.WantsGPUs(pod) {
 		return
 	}
-	pod = Gone(pod, metav1.NewTime(c.clock.Now()))
+	pod = Gone(pod, metav1.NewTime(c.deps.Clock.Now()))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, reader := range c.readers {
@@ -204,19 +283,11 @@ func (r *Reader) Forget() {
 func (r *Reader) Each(do func(*corev1.Pod)) error {
 	c := r.cache
 	c.mu.Lock()
-	listers := []corelisters.PodLister{c.taskPods.Lister()}
-	if c.others != nil {
-		listers = append(listers, c.others.Lister())
-	}
 	r.remember = true
 	c.mu.Unlock()
-	var pods []*corev1.Pod
-	for _, lister := range listers {
-		listed, err := lister.List(labels.Everything())
-		if err != nil {
-			return err
-		}
-		pods = append(pods, listed...)
+	pods, err := c.list()
+	if err != nil {
+		return err
 	}
 	c.mu.Lock()
 	gone := r.gone

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,13 +49,21 @@ func newPod(name, task string, phase corev1.PodPhase, gpus int64) *corev1.Pod {
 // start runs a Cache with a fake client until the end of the test.
 func start(t *testing.T, objects ...runtime.Object) (*Cache, *kubefake.Clientset) {
 	t.Helper()
+	return startWith(t, Dependencies{}, objects...)
+}
+
+// startWith is start with some of the dependencies; the others are added.
+func startWith(t *testing.T, deps Dependencies, objects ...runtime.Object) (*Cache, *kubefake.Clientset) {
+	t.Helper()
 	kube := kubefake.NewClientset(objects...)
 	kube.PrependWatchReactor("pods", watchSelected(kube))
-	taskPods := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTweakListOptions(func(list *metav1.ListOptions) {
+	taskPods := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(deps.Namespace), informers.WithTweakListOptions(func(list *metav1.ListOptions) {
 		list.LabelSelector = v1.SelectorOfTasks
 	}))
 	ctx, cancel := context.WithCancel(context.Background())
-	cache, err := New(ctx, kube, informers.NewSharedInformerFactory(kube, 0), taskPods.Core().V1().Pods(), clocktesting.NewFakePassiveClock(testTime))
+	deps.Kube, deps.NodeInformers, deps.TaskPods = kube, informers.NewSharedInformerFactory(kube, 0), taskPods.Core().V1().Pods()
+	deps.Clock = clocktesting.NewFakePassiveClock(testTime)
+	cache, err := New(ctx, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +136,90 @@ func TestPodsWithGPUsAreCachedWhenTheyAreWanted(t *testing.T) {
 	if cache.Node("node") == nil || cache.Node("none") != nil {
 		t.Error("the nodes are others")
 	}
+}
+
+// running returns the names of the Pods that hold resources.
+func running(t *testing.T, cache *Cache) []string {
+	t.Helper()
+	pods, err := cache.Running()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, pod := range pods {
+		names = append(names, pod.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestWhichPodsHoldResources(t *testing.T) {
+	t.Parallel()
+	elsewhere, waits := newPod("elsewhere", "train", corev1.PodRunning, 0), newPod("waits", "", corev1.PodPending, 1)
+	elsewhere.Namespace, waits.Spec.NodeName = "team-b", ""
+	for name, test := range map[string]struct {
+		deps Dependencies
+		want []string
+	}{
+		"those with GPUs":                    {Dependencies{}, []string{"elsewhere", "other", "task"}},
+		"all":                                {Dependencies{WithoutGPUs: true}, []string{"elsewhere", "other", "task", "without"}},
+		"all, beside tasks of one namespace": {Dependencies{WithoutGPUs: true, Namespace: "default"}, []string{"elsewhere", "other", "task", "without"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cache, _ := startWith(t, test.deps, elsewhere, waits, newPod("task", "train", corev1.PodRunning, 1),
+				newPod("other", "", corev1.PodRunning, 1), newPod("ended", "", corev1.PodFailed, 1), newPod("without", "", corev1.PodRunning, 0),
+				newPod("ended-without", "", corev1.PodSucceeded, 0))
+			cache.Want()
+			eventually(t, "the caches have synced", cache.HasSynced)
+			if got := running(t, cache); !slices.Equal(got, test.want) {
+				t.Errorf("there are %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAPodThatTwoCachesShowHoldsItsResourcesOnce(t *testing.T) {
+	t.Parallel()
+	cache, _ := start(t, newPod("task", "train", corev1.PodRunning, 1))
+	cache.Want()
+	eventually(t, "the caches have synced", cache.HasSynced)
+	if err := cache.others.Informer().GetIndexer().Add(newPod("task", "", corev1.PodRunning, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := running(t, cache); !slices.Equal(got, []string{"task"}) {
+		t.Errorf("there are %v", got)
+	}
+}
+
+func TestChangesOfPodsThatHoldResourcesAreReported(t *testing.T) {
+	t.Parallel()
+	waits := newPod("waits", "", corev1.PodPending, 1)
+	waits.Spec.NodeName = ""
+	var mu sync.Mutex
+	count := 0
+	changes := func() int { mu.Lock(); defer mu.Unlock(); return count }
+	cache, kube := startWith(t, Dependencies{WithoutGPUs: true})
+	cache.OnChange(func() { mu.Lock(); defer mu.Unlock(); count++ })
+	cache.Want()
+	eventually(t, "the caches have synced", cache.HasSynced)
+	pods := kube.CoreV1().Pods("default")
+	for _, pod := range []*corev1.Pod{waits, newPod("without", "", corev1.PodRunning, 0), newPod("task", "train", corev1.PodRunning, 1)} {
+		if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "both that run are reported", func() bool { return changes() == 2 })
+	if _, err := pods.Update(t.Context(), newPod("without", "", corev1.PodSucceeded, 0), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "an end is reported", func() bool { return changes() == 3 })
+	for _, name := range []string{"without", "waits", "task"} {
+		if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the deletion of one that runs is reported", func() bool { return changes() == 4 })
 }
 
 func TestAReaderIsShownOnceWhoIsGone(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	tasklisters "falldio.github.io/gpu-controller/pkg/generated/listers/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/trimming"
 )
 
 // resyncPeriod is how often every task is reconciled even if nothing has changed.
@@ -49,7 +50,7 @@ type caches struct {
 // newCaches returns the caches for one namespace, or for all if it is empty. They are
 // filled once the informers are started.
 func newCaches(clients clients, namespace string) (*caches, error) {
-	trimmer := informer.NewTrimmer()
+	trimmer := trimming.ForController()
 	taskInformers := taskinformers.NewSharedInformerFactoryWithOptions(clients.tasks, resyncPeriod,
 		taskinformers.WithNamespace(namespace), taskinformers.WithTransform(trimmer.Transform))
 	coreInformers := informers.NewSharedInformerFactoryWithOptions(clients.kube, 0,

@@ -37,7 +37,7 @@ const (
 // Dependencies are what a Remediator needs.
 type Dependencies struct {
 	Kube kubernetes.Interface
-	// NodeInformers caches Nodes, trimmed at most as informer.Trimmer does; Run starts it if Nodes are to be tainted, unless
+	// NodeInformers caches Nodes, trimmed at most as trimming.ForController does; Run starts it if Nodes are to be tainted, unless
 	// somebody else has.
 	NodeInformers informers.SharedInformerFactory
 	Recorder      record.EventRecorder

@@ -51,7 +51,7 @@ const (
 type Dependencies struct {
 	Kube   kubernetes.Interface
 	Client clientset.Interface
-	// NodeInformers caches Nodes, trimmed at most as informer.Trimmer does; Run starts it, unless somebody else has.
+	// NodeInformers caches Nodes, trimmed at most as trimming.ForController does; Run starts it, unless somebody else has.
 	NodeInformers informers.SharedInformerFactory
 	// GPUTasks and PodsOf read the caches of tasks and their Pods, which have synced when
 	// Run is called.

@@ -29,6 +29,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/trimming"
 )
 
 // ReasonDeleted is the reason in the status of a Pod that was deleted before it ended, as Each shows it.
@@ -37,7 +38,7 @@ const ReasonDeleted = "DeletedBeforeItEnded"
 // Dependencies are what a Cache needs.
 type Dependencies struct {
 	Kube kubernetes.Interface
-	// NodeInformers caches Nodes, trimmed at most as informer.Trimmer does; Run starts it, unless somebody else has.
+	// NodeInformers caches Nodes, trimmed at most as trimming.ForController does; Run starts it, unless somebody else has.
 	NodeInformers informers.SharedInformerFactory
 	// TaskPods is the informer of the Pods of tasks; the caller starts it, and it has synced when Run is called. Namespace
 	// is its namespace; empty for all.
@@ -89,7 +90,7 @@ func (c *Cache) Run(ctx context.Context) {
 	}
 	nodes := c.deps.NodeInformers.Core().V1().Nodes()
 	// Pods that have ended are among them: their status says when, and how.
-	others := informers.NewSharedInformerFactoryWithOptions(c.deps.Kube, 0, informers.WithTransform(c.reduce(informer.NewTrimmer().Transform)),
+	others := informers.NewSharedInformerFactoryWithOptions(c.deps.Kube, 0, informers.WithTransform(c.reduce(trimming.ForController().Transform)),
 		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
 			if c.deps.Namespace == metav1.NamespaceAll { // otherwise tasks of other namespaces are among them, too
 				list.LabelSelector = v1.SelectorOfOthers

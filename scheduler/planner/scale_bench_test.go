@@ -29,7 +29,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
-	"falldio.github.io/gpu-controller/scheduler/trimming"
+	"falldio.github.io/gpu-controller/pkg/trimming"
 )
 
 // This benchmark is run by bench/schedulerscale, as it needs the planner from inside. The
@@ -162,7 +162,7 @@ func (n *scaleNodes) Get(name string) (fwk.NodeInfo, error) { return n.run.infos
 func newScaleRun(t *testing.T, size scale) *scaleRun {
 	t.Helper()
 	metrics.Register()
-	r := &scaleRun{fixture: newFixture(t, volumesOf(size.gangs)...), size: size, tried: map[string]bool{}, trimmer: trimming.New()}
+	r := &scaleRun{fixture: newFixture(t, volumesOf(size.gangs)...), size: size, tried: map[string]bool{}, trimmer: trimming.ForScheduler()}
 	r.Planner.clock = clock.RealClock{}
 	r.Planner.handle = &scaleHandle{testHandle: r.handle, queue: &r.queue}
 	r.queue.planner = r.Planner

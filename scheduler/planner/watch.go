@@ -19,15 +19,15 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/trimming"
 	"falldio.github.io/gpu-controller/scheduler/filters"
-	"falldio.github.io/gpu-controller/scheduler/trimming"
 )
 
 // watch keeps the registry up to date with Pods, and wakes waiting gangs when there may
 // be more room.
 func (p *Planner) watch() error {
 	informers := p.handle.SharedInformerFactory().Core().V1()
-	trimmer := trimming.New()
+	trimmer := trimming.ForScheduler()
 	for _, one := range []cache.SharedIndexInformer{informers.Pods().Informer(), informers.Nodes().Informer()} {
 		if err := one.SetTransform(trimmer.Transform); err != nil {
 			return fmt.Errorf("trimming Pods and Nodes: %w", err)

@@ -22,13 +22,6 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
-func trim(t *testing.T, object any) {
-	t.Helper()
-	if _, err := New().Transform(object); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestWhatOnlyTheKubeletNeedsIsDropped(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{}
@@ -46,7 +39,7 @@ func TestWhatOnlyTheKubeletNeedsIsDropped(t *testing.T) {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ContainerID: "containerd://1"}, {
 		Name: "resized", ContainerID: "containerd://2", Resources: &corev1.ResourceRequirements{Requests: cpus("2")},
 	}}
-	trim(t, pod)
+	trim(t, ForScheduler(), pod)
 
 	want := &corev1.Pod{}
 	want.Annotations = map[string]string{"kept": "yes"}
@@ -72,7 +65,7 @@ func TestWhenAContainerWasRestartedIsKept(t *testing.T) {
 			Name: "main", RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: again}},
 		}},
 	}}
-	trim(t, pod)
+	trim(t, ForScheduler(), pod)
 	if got := podfacts.Started(pod); !got.Equal(again.Time) {
 		t.Errorf("its work began at %v, want %v", got, again)
 	}
@@ -82,7 +75,7 @@ func TestAnAssignmentIsBelievedOnlyOfPodsWithANode(t *testing.T) {
 	t.Parallel()
 	for node, want := range map[string]string{"": "", "node": "cards"} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{inventory.AssignmentAnnotation: "cards"}}, Spec: corev1.PodSpec{NodeName: node}}
-		trim(t, pod)
+		trim(t, ForScheduler(), pod)
 		if got, kept := pod.Annotations[inventory.AssignmentAnnotation]; got != want || !kept {
 			t.Errorf("on node %q: the assignment is %q (there: %t), want %q", node, got, kept, want)
 		}
@@ -92,7 +85,7 @@ func TestAnAssignmentIsBelievedOnlyOfPodsWithANode(t *testing.T) {
 func TestNodesLoseTheirManagedFields(t *testing.T) {
 	t.Parallel()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", ManagedFields: []metav1.ManagedFieldsEntry{{}}}}
-	trim(t, node)
+	trim(t, ForScheduler(), node)
 	if diff := cmp.Diff(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, node); diff != "" {
 		t.Error(diff)
 	}
@@ -101,7 +94,7 @@ func TestNodesLoseTheirManagedFields(t *testing.T) {
 func TestOtherObjectsStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	deleted := cache.DeletedFinalStateUnknown{Key: "default/pod", Obj: &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Command: []string{"a"}}}}}}
-	trim(t, deleted)
+	trim(t, ForScheduler(), deleted)
 	if len(deleted.Obj.(*corev1.Pod).Spec.Containers[0].Command) != 1 {
 		t.Error("an object that is in a cache already was changed")
 	}
@@ -111,9 +104,9 @@ func cpus(amount string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
 }
 
-func TestEqualRequestsAreShared(t *testing.T) {
+func TestEqualRequestsAreSharedInTheScheduler(t *testing.T) {
 	t.Parallel()
-	trimmer := New()
+	trimmer := ForScheduler()
 	made := func(amount string) *corev1.Pod {
 		pod := &corev1.Pod{}
 		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: cpus(amount), Limits: cpus(amount)}}}
@@ -144,7 +137,7 @@ func TestATrimmedPodNeedsTheSame(t *testing.T) {
 			*q = *resource.NewQuantity(c.Int63n(1000), resource.DecimalSI)
 		},
 	)
-	trimmer := New()
+	trimmer := ForScheduler()
 	for range 300 {
 		pod := &corev1.Pod{}
 		filler.Fill(pod)

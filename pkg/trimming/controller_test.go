@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package informer
+package trimming
 
 import (
 	"fmt"
@@ -27,9 +27,9 @@ func filled[T any](seed int64) *T {
 	return object
 }
 
-func trim(t *testing.T, object any) {
+func trim(t *testing.T, trimmer *Trimmer, object any) {
 	t.Helper()
-	if _, err := NewTrimmer().Transform(object); err != nil {
+	if _, err := trimmer.Transform(object); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -40,7 +40,7 @@ func TestWhatDecisionsReadOfAPodIsKept(t *testing.T) {
 	for seed := range int64(200) {
 		whole := filled[corev1.Pod](seed)
 		trimmed := whole.DeepCopy()
-		trim(t, trimmed)
+		trim(t, ForController(), trimmed)
 		for name, read := range map[string]func(*corev1.Pod) any{
 			"what the engine places": func(pod *corev1.Pod) any {
 				shape, err := snapshot.Shape(pod)
@@ -96,7 +96,7 @@ func TestWhatDecisionsReadOfAPodIsKept(t *testing.T) {
 func TestWhatOnlyTheKubeletReadsOfAPodIsDropped(t *testing.T) {
 	t.Parallel()
 	pod := filled[corev1.Pod](1)
-	trim(t, pod)
+	trim(t, ForController(), pod)
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		if c.Env != nil || c.Command != nil || c.Args != nil || c.VolumeMounts != nil || c.LivenessProbe != nil {
@@ -113,7 +113,7 @@ func TestWhatDecisionsReadOfANodeIsKept(t *testing.T) {
 	for seed := range int64(50) {
 		whole := filled[corev1.Node](seed)
 		trimmed := whole.DeepCopy()
-		trim(t, trimmed)
+		trim(t, ForController(), trimmed)
 		read := func(node *corev1.Node) any {
 			return []any{node.Labels, node.Annotations, node.Spec, node.Status.Allocatable, node.Status.Capacity, node.Status.Conditions, node.Status.NodeInfo}
 		}
@@ -128,7 +128,7 @@ func TestWhatDecisionsReadOfANodeIsKept(t *testing.T) {
 
 func TestATaskIsKeptWhole(t *testing.T) {
 	t.Parallel()
-	trimmer := NewTrimmer()
+	trimmer := ForController()
 	for seed := range int64(50) {
 		task := filled[v1.GPUTask](seed)
 		task.ManagedFields = nil
@@ -146,9 +146,9 @@ func requesting(list corev1.ResourceList) *corev1.Pod {
 	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list}}}}}
 }
 
-func TestEqualRequestsAreShared(t *testing.T) {
+func TestEqualRequestsAreSharedInTheController(t *testing.T) {
 	t.Parallel()
-	trimmer := NewTrimmer()
+	trimmer := ForController()
 	trimmed := func(cpu string) corev1.ResourceList {
 		pod := requesting(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi")})
 		if _, err := trimmer.Transform(pod); err != nil {
@@ -167,7 +167,7 @@ func TestEqualRequestsAreShared(t *testing.T) {
 
 // Whoever can create Pods can request as many resources as an object can hold.
 func TestNothingStaysOfPodsThatRequestManyResources(t *testing.T) { //nolint:paralleltest // it measures the memory
-	trimmer := NewTrimmer()
+	trimmer := ForController()
 	before := usedMiB()
 	for i := range 4096 {
 		list := corev1.ResourceList{}

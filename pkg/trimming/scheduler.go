@@ -4,18 +4,19 @@
 package trimming
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
-// trimPod drops what nothing in a scheduler looks at. The scheduler never writes whole Pods:
-// what it drops here stays in the API server.
-func (t *Trimmer) trimPod(pod *corev1.Pod) {
-	pod.ManagedFields = nil
+// trimForScheduler drops what nothing in a scheduler looks at. It also empties what creators of Pods have written about the GPUs that
+// these have: only Bindings may.
+func (t *Trimmer) trimForScheduler(object any) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return
+	}
 	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
 	if _, written := pod.Annotations[inventory.AssignmentAnnotation]; written && pod.Spec.NodeName == "" {
 		// Its creator has written it. When the Pod has a place, kube-scheduler's cache has a copy of it on the node, whose
@@ -29,11 +30,11 @@ func (t *Trimmer) trimPod(pod *corev1.Pod) {
 		}
 	}
 	spec.Volumes = trimmed(spec.Volumes, isContent)
-	spec.Tolerations = t.shareTolerations(spec.Tolerations)
+	spec.Tolerations = t.sharedTolerations(spec.Tolerations)
 	spec.HostAliases, spec.ImagePullSecrets, spec.DNSConfig = nil, nil, nil
 	status := &pod.Status
-	status.ContainerStatuses = t.trimStatuses(status.ContainerStatuses)
-	status.InitContainerStatuses = t.trimStatuses(status.InitContainerStatuses)
+	status.ContainerStatuses = t.resizedOrRestarted(status.ContainerStatuses)
+	status.InitContainerStatuses = t.resizedOrRestarted(status.InitContainerStatuses)
 	status.EphemeralContainerStatuses, status.PodIPs, status.HostIPs = nil, nil, nil
 }
 
@@ -45,9 +46,9 @@ func (t *Trimmer) trimContainer(c *corev1.Container) {
 	t.shareResources(&c.Resources)
 }
 
-// trimStatuses keeps the resources of containers, as those of a Pod that is being resized are
+// resizedOrRestarted keeps the resources of containers, as those of a Pod that is being resized are
 // not those of its spec, and when they were restarted: whose work counts from then on loses the least if it is preempted.
-func (t *Trimmer) trimStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+func (t *Trimmer) resizedOrRestarted(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var kept []corev1.ContainerStatus
 	for i := range statuses {
 		before := &statuses[i]
@@ -55,7 +56,7 @@ func (t *Trimmer) trimStatuses(statuses []corev1.ContainerStatus) []corev1.Conta
 		if before.Resources == nil && before.AllocatedResources == nil && !restarted {
 			continue
 		}
-		after := corev1.ContainerStatus{Name: before.Name, Resources: before.Resources, AllocatedResources: t.lists.Intern(before.AllocatedResources)}
+		after := corev1.ContainerStatus{Name: before.Name, Resources: before.Resources, AllocatedResources: t.sharedList(before.AllocatedResources)}
 		if restarted {
 			after.RestartCount, after.State.Running = before.RestartCount, before.State.Running
 		}
@@ -67,26 +68,8 @@ func (t *Trimmer) trimStatuses(statuses []corev1.ContainerStatus) []corev1.Conta
 	return kept
 }
 
-func (t *Trimmer) shareResources(r *corev1.ResourceRequirements) {
-	r.Requests, r.Limits = t.lists.Intern(r.Requests), t.lists.Intern(r.Limits)
-}
-
 // isContent reports whether a volume is there for its content only, which the kubelet gets
 // from the API server, or is empty: it is available on any node.
 func isContent(volume corev1.Volume) bool {
 	return volume.EmptyDir != nil || volume.ConfigMap != nil || volume.Secret != nil || volume.DownwardAPI != nil || volume.Projected != nil
-}
-
-// trimmed returns the elements without those to drop, with no memory for the latter.
-func trimmed[T any](list []T, drop func(T) bool) []T {
-	if !slices.ContainsFunc(list, drop) {
-		return list
-	}
-	var kept []T
-	for _, element := range list {
-		if !drop(element) {
-			kept = append(kept, element)
-		}
-	}
-	return kept
 }

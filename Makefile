@@ -44,7 +44,7 @@ DYNAMIC := CGO_ENABLED=1
 # several times slower, so it leaves out what has no goroutines (pkg, bench), what links
 # Kubernetes' own programs, and the tests with clusters: these run programs that are
 # built with it.
-RACE := . ./dradriver/... ./kubectl-gputask/... ./localcluster/... ./nodeagent/... ./remediation/... ./rescheduler/... ./scheduler/...
+RACE := . ./dradriver/... ./kubectl-gputask/... ./localcluster/... ./nodeagent/... ./refusals/... ./remediation/... ./rescheduler/... ./scheduler/...
 # "go test" compiles packages without tests, too: one of them is all of Kubernetes.
 WITH_TESTS := -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 # The tests that take longest start first; the others run beside them.

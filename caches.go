@@ -35,9 +35,9 @@ const (
 type caches struct {
 	taskInformers taskinformers.SharedInformerFactory
 	coreInformers informers.SharedInformerFactory
-	// causeInformers and clusterInformers are of what may make the API server accept Pods that it
+	// refusalInformers and clusterInformers are of what may make the API server accept Pods that it
 	// has refused. They run in the leader only.
-	causeInformers, clusterInformers informers.SharedInformerFactory
+	refusalInformers, clusterInformers informers.SharedInformerFactory
 	// nodeInformers is of Nodes. The parts of the leader that need them share it, and start it when they do: kubelets
 	// report so often that decoding each report once more would be most of what a cluster at rest costs.
 	nodeInformers informers.SharedInformerFactory
@@ -62,7 +62,7 @@ func newCaches(clients clients, namespace string) (*caches, error) {
 	pods, services := core.Pods().Informer(), core.Services().Informer()
 	return &caches{
 			taskInformers: taskInformers, coreInformers: coreInformers,
-			causeInformers: informers.NewSharedInformerFactoryWithOptions(clients.kube, 0,
+			refusalInformers: informers.NewSharedInformerFactoryWithOptions(clients.kube, 0,
 				informers.WithNamespace(namespace), informers.WithTransform(informer.WithoutManagedFields)),
 			clusterInformers: informers.NewSharedInformerFactoryWithOptions(clients.kube, 0, informers.WithTransform(informer.WithoutManagedFields)),
 			nodeInformers:    informers.NewSharedInformerFactoryWithOptions(clients.kube, 0, informers.WithTransform(trimmer.Transform)),

@@ -28,6 +28,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/expectations"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/refusals"
 )
 
 const (
@@ -61,7 +62,7 @@ type Controller struct {
 	lanes chan struct{}
 	// expectations track the writes to tasks and their Pods, by task.
 	expectations *expectations.Expectations[cache.ObjectName]
-	obstacles    *refusedTasks
+	refusals     *refusals.Tasks
 	debouncer    *statusDebouncer
 	cycles       *cycleFinder
 	successes    *successes
@@ -98,7 +99,7 @@ func newController(deps dependencies, opts *options) *Controller {
 		successes:    newSuccesses(),
 		departures:   newDepartures(),
 	}
-	c.obstacles = newRefusedTasks(deps.clock, c.enqueueAfter)
+	c.refusals = refusals.New(deps.clock, c.enqueueAfter)
 	return c
 }
 
@@ -165,7 +166,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	task, err := c.tasks.GPUTasks(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.expectations.Forget(key)
-		c.obstacles.clear(key)
+		c.refusals.Forget(key)
 		c.debouncer.forget(key)
 		return nil
 	}
@@ -217,7 +218,7 @@ func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.
 		},
 		Cycle:                c.cycles.of(key),
 		HasWaitingDependents: len(c.waitingDependents(key)) > 0,
-		Obstacle:             c.obstacles.get(key, task.UID),
+		Refusal:              c.refusals.Of(task),
 		QueueRuntime:         c.queueRuntime(pods),
 		Now:                  c.clock.Now(),
 		Config:               c.config,

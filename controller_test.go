@@ -21,6 +21,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/expectations"
+	"falldio.github.io/gpu-controller/refusals"
 )
 
 var (
@@ -134,7 +135,7 @@ func TestAnAPIErrorInTheMiddleOfAGangLosesAndDoublesNothing(t *testing.T) {
 			t.Fatalf("error at Pod %d: got %v, want the API server's error", n, err)
 		}
 		f.observe()
-		f.clock.Step(firstRetry)
+		f.clock.Step(refusals.FirstRetry)
 		f.mustSync(task)
 		if diff := cmp.Diff([]string{"train-0", "train-1", "train-2", "train-3", "train-4"}, f.podNames()); diff != "" {
 			t.Errorf("error at Pod %d: Pods (-want +got):\n%s", n, diff)

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -18,6 +19,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/podwrite"
+	"falldio.github.io/gpu-controller/refusals"
 )
 
 const (
@@ -30,12 +32,12 @@ const (
 	createBatchGrowth = 32
 )
 
-// createPods creates the Pods in batches, and stops at the first batch with an error, or at the end of the turn. An
-// obstacle is cached for the task's status.
+// createPods creates the Pods in batches, and stops at the first batch with an error, or at the end of the turn. A
+// refusal is remembered for the task's status.
 func (c *Controller) createPods(ctx context.Context, turn *turn, key cache.ObjectName, task *v1.GPUTask, plan *gputask.Plan) error {
-	if obstacle := c.queueObstacle(plan.Samples); obstacle != nil {
-		c.refused(key, task, obstacle)
-		return fmt.Errorf("creating Pods: %s", obstacle.Message)
+	if refusal := c.queueRefusal(plan.Samples); refusal != nil {
+		c.refused(task, refusal)
+		return fmt.Errorf("creating Pods: %s", refusal.Message)
 	}
 	for batch := range createBatches(plan.Create) {
 		err := inParallel(turn, batch, func(pod gputask.PlannedPod) error { return c.createPod(ctx, key, task, &pod) })
@@ -80,12 +82,62 @@ func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, task *
 	}
 	if apierrors.IsAlreadyExists(err) {
 		existing, err := c.clients.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-		return c.explainNameConflict(key, task, "Pod", existing, err)
+		return c.nameConflict(task, "Pod", existing, err)
 	}
-	if obstacle := podObstacle(err, pod); obstacle != nil {
-		c.refused(key, task, obstacle)
-	}
+	c.refused(task, refusals.OfPod(err, pod))
 	return fmt.Errorf("creating Pod %s: %w", pod.Name, err)
+}
+
+// refused remembers why an object of a task was refused, if that is about the task.
+func (c *Controller) refused(task *v1.GPUTask, refusal *gputask.Refusal) {
+	if refusal != nil {
+		c.refusals.Refused(task, c.podsOf(task), refusal)
+	}
+}
+
+// accepted forgets why objects of a task were refused, and reports whether they were: those of a plan now
+// exist, or none are to be created any more.
+func (c *Controller) accepted(key cache.ObjectName, plan *gputask.Plan) bool {
+	if len(plan.Create) > 0 || plan.CreateService != nil {
+		return c.refusals.Accepted(key)
+	}
+	return c.refusals.Forget(key)
+}
+
+// nameConflict returns an error about an object that could not be created because its name is taken, and
+// remembers why if it is not the task's own: somebody else's is never touched. It gets the existing
+// object, or the error of getting it.
+func (c *Controller) nameConflict(task *v1.GPUTask, kind string, existing metav1.Object, err error) error {
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("creating a %s: one of its name existed a moment ago", kind)
+	}
+	if err != nil {
+		return fmt.Errorf("looking at the %s in the way: %w", kind, err)
+	}
+	refusal := refusals.OfName(task, kind, existing)
+	if refusal == nil {
+		return fmt.Errorf("creating %s %s: it exists, the cache does not show it yet", kind, existing.GetName())
+	}
+	c.refused(task, refusal)
+	return errors.New(refusal.Message)
+}
+
+// rejectChanged deletes a Pod that was just created if an admission policy or a webhook has changed what the
+// controller relies on, while its program runs.
+func (c *Controller) rejectChanged(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, sent, created *corev1.Pod) error {
+	refusal := refusals.OfChange(sent, created)
+	if refusal == nil {
+		return nil
+	}
+	c.expectations.ObserveCreation(key, sent.Name) // the cache may never show it
+	c.refused(task, refusal)
+	err := c.clients.kube.CoreV1().Pods(created.Namespace).Delete(ctx, created.Name, metav1.DeleteOptions{
+		Preconditions: metav1.NewUIDPreconditions(string(created.UID)),
+	})
+	if apierrors.IsNotFound(err) {
+		err = nil
+	}
+	return errors.Join(fmt.Errorf("creating Pod %s: %s", sent.Name, refusal.Message), err)
 }
 
 // deletePods deletes the Pods of a plan if they are unchanged since the decision: neither

@@ -93,7 +93,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 		return nil, err
 	}
 	p.controller = newController(with, opts)
-	p.queues.OnChange(p.controller.queuesChanged)
+	p.queues.OnChange(func(string) { p.controller.refusals.QueuesChanged() })
 	return p, errors.Join(p.controller.watch(ctx), p.keepAccounts(clients, clock, opts), p.taintNodes(ctx, with, opts))
 }
 
@@ -158,7 +158,7 @@ func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Du
 // work handles tasks, keeps the accounts of queues, answers Kueue, taints Nodes and moves Pods until ctx ends and all
 // work in progress is done.
 func (p *process) work(ctx context.Context) {
-	p.causeInformers.StartWithContext(ctx)
+	p.refusalInformers.StartWithContext(ctx)
 	p.clusterInformers.StartWithContext(ctx)
 	p.awaitNamespaces(ctx)
 	var working sync.WaitGroup

@@ -16,19 +16,12 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/refusals"
 )
 
 // watchServices adds the event handlers for the Services of tasks.
 func (c *Controller) watchServices(ctx context.Context) error {
-	changed := func(object any) {
-		if service, ok := informer.LastKnown(object).(*corev1.Service); ok {
-			c.serviceChanged(service)
-		}
-	}
-	synced, err := informer.Handle(ctx, c.coreInformers.Core().V1().Services().Informer(), cache.ResourceEventHandlerFuncs{
-		AddFunc:    changed,
-		DeleteFunc: changed,
-	})
+	synced, err := informer.OnAnyChange(ctx, c.coreInformers.Core().V1().Services().Informer(), func(service *corev1.Service, _ bool) { c.serviceChanged(service) })
 	if err != nil {
 		return err
 	}
@@ -50,7 +43,7 @@ func (c *Controller) serviceChanged(service *corev1.Service) {
 // Pods.
 func expectedService(name string) string { return "service/" + name }
 
-// createService creates the Service of a task, if there is one to create. An obstacle is cached for
+// createService creates the Service of a task, if there is one to create. A refusal is remembered for
 // the task's status.
 func (c *Controller) createService(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, service *corev1.Service) error {
 	if service == nil {
@@ -68,10 +61,8 @@ func (c *Controller) createService(ctx context.Context, key cache.ObjectName, ta
 	}
 	if apierrors.IsAlreadyExists(err) {
 		existing, err := c.clients.kube.CoreV1().Services(service.Namespace).Get(ctx, service.Name, metav1.GetOptions{})
-		return c.explainNameConflict(key, task, "Service", existing, err)
+		return c.nameConflict(task, "Service", existing, err)
 	}
-	if obstacle := refusal(err, "Service"); obstacle != nil {
-		c.refused(key, task, obstacle)
-	}
+	c.refused(task, refusals.Of(err, "Service"))
 	return fmt.Errorf("creating Service %s: %w", service.Name, err)
 }

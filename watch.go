@@ -25,7 +25,7 @@ const podEventBatch = 100 * time.Millisecond
 // watch adds the event handlers for tasks, their Pods and their Services, and for what may make the
 // API server accept Pods.
 func (c *Controller) watch(ctx context.Context) error {
-	return errors.Join(c.watchTasks(ctx), c.watchPods(ctx), c.watchServices(ctx), c.watchCauses(ctx))
+	return errors.Join(c.watchTasks(ctx), c.watchPods(ctx), c.watchServices(ctx), c.refusals.Watch(ctx, c.refusalInformers, c.clusterInformers))
 }
 
 func (c *Controller) watchTasks(ctx context.Context) error {
@@ -100,21 +100,12 @@ func (c *Controller) enqueueDependencies(task *v1.GPUTask) {
 }
 
 func (c *Controller) watchPods(ctx context.Context) error {
-	handle := func(with func(*corev1.Pod)) func(any) {
-		return func(object any) {
-			pod, ok := informer.LastKnown(object).(*corev1.Pod)
-			if !ok {
-				klog.FromContext(ctx).Info("Ignoring a changed object of an unexpected type")
-				return
-			}
-			with(pod)
+	synced, err := informer.OnAnyChange(ctx, c.coreInformers.Core().V1().Pods().Informer(), func(pod *corev1.Pod, deleted bool) {
+		if deleted {
+			c.podDeleted(pod)
+			return
 		}
-	}
-	changed := handle(c.podChanged)
-	synced, err := informer.Handle(ctx, c.coreInformers.Core().V1().Pods().Informer(), cache.ResourceEventHandlerFuncs{
-		AddFunc:    changed,
-		UpdateFunc: func(_, object any) { changed(object) },
-		DeleteFunc: handle(c.podDeleted),
+		c.podChanged(pod)
 	})
 	if err != nil {
 		return err

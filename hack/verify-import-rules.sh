@@ -45,7 +45,7 @@ violation kubectl kubectl-gputask/violation "${MODULE}/scheduler/gangs"
 violation localcluster localcluster/violation "${MODULE}/nodeagent/hardware/gpu"
 violation nodeagent nodeagent/violation "${MODULE}/scheduler/gangs"
 violation dradriver dradriver/violation "${MODULE}/nodeagent/metrics"
-for part in accounting admissioncheck queues remediation rescheduler workloads; do
+for part in accounting admissioncheck queues refusals remediation rescheduler workloads; do
   violation rescheduler "${part}/violation" "${MODULE}/scheduler/gangs"
 done
 violation scheduler scheduler/violation "${MODULE}/kubectl-gputask/analysis"

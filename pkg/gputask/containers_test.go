@@ -139,7 +139,7 @@ func TestPodsThatHaveEndedMakeRoomInAQuota(t *testing.T) {
 		t.Spec.Completions, t.Status.CompletedIndexes, t.Status.Succeeded = new(int32(8)), "0,1", 2
 	})
 	quota := func(in *Input) {
-		in.Obstacle = &Obstacle{Reason: ReasonQuotaExceeded, Message: "exceeded quota: pods, limited: count/pods=4", Retry: now.Add(time.Second)}
+		in.Refusal = &Refusal{Reason: ReasonQuotaExceeded, Message: "exceeded quota: pods, limited: count/pods=4", Retry: now.Add(time.Second)}
 	}
 	some := func() []*corev1.Pod {
 		return pods(array.pod(0, 0).succeeded(), array.pod(1, 0).succeeded(), array.pod(2, 0).running("a"), array.pod(3, 0).running("a"))

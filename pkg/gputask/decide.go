@@ -34,8 +34,9 @@ type Config struct {
 	StartTimeoutSeconds *int32
 }
 
-// Obstacle is why the API server rejected a task's Pod.
-type Obstacle struct {
+// Refusal is why an object of a task can't be created: the API server does not accept it, or the task's
+// GPUQueue does not accept the task. It is not about nodes that refuse a Pod.
+type Refusal struct {
 	// Reason is a CamelCase word, Message a sentence for the user.
 	Reason, Message string
 	// Retry is when the next attempt is due; zero for at once.
@@ -64,8 +65,8 @@ type Input struct {
 	// OtherNodes reports whether there are nodes for a Pod that are none of the given ones. It is only called for tasks that
 	// fail otherwise; nil if it can't be told, and there are none.
 	OtherNodes func(pod *corev1.Pod, than []string) bool
-	// Obstacle is why the last creation of a Pod failed, nil if it did not.
-	Obstacle *Obstacle
+	// Refusal is why the last creation of an object was refused, nil if it was not.
+	Refusal *Refusal
 	// Admission is what the queueing system that the task is submitted to says; nil if it is
 	// submitted to none.
 	Admission *Admission
@@ -102,7 +103,7 @@ type Plan struct {
 	LastCheckpoint string
 	// Declare are Pods that are to declare another run time.
 	Declare []RuntimeChange
-	// AwaitsRetry is true if Pods are missing, but not to be created before the obstacle's Retry.
+	// AwaitsRetry is true if Pods are missing, but not to be created before the refusal's Retry.
 	AwaitsRetry bool
 	// DeleteTask requests the deletion of the task itself.
 	DeleteTask bool
@@ -140,7 +141,7 @@ func Decide(in Input) (Plan, error) {
 		d.nameFirstFailure()
 		d.countContainerRestarts()
 		d.checkFailedIndexes("")
-		d.countRefusals()
+		d.countNodeRefusals()
 		d.countLosses()
 		d.restartIfLost()
 		d.checkDeadline()

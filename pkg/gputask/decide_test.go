@@ -91,8 +91,8 @@ func TestDecide(t *testing.T) {
 	t.Parallel()
 	single := func() taskBuilder { return makeTask("train").started(time.Minute).phase(v1.PhasePending) }
 	gang := func() taskBuilder { return single().replicas(3) }
-	quota := func() *Obstacle {
-		return &Obstacle{Reason: ReasonQuotaExceeded, Message: "exceeded quota: gpus", Retry: now.Add(time.Second)}
+	quota := func() *Refusal {
+		return &Refusal{Reason: ReasonQuotaExceeded, Message: "exceeded quota: gpus", Retry: now.Add(time.Second)}
 	}
 	rules := func(rules ...v1.FailureRule) func(*v1.GPUTask) {
 		return func(t *v1.GPUTask) { t.Spec.FailureRules = rules }
@@ -339,7 +339,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a message is not longer than anybody reads": {
 			task:   single(),
-			change: func(in *Input) { in.Obstacle = &Obstacle{Reason: "X", Message: strings.Repeat("long ", 10000)} },
+			change: func(in *Input) { in.Refusal = &Refusal{Reason: "X", Message: strings.Repeat("long ", 10000)} },
 			want:   wanted{phase: v1.PhasePending, message: "…", create: []string{"train@0"}},
 		},
 
@@ -548,43 +548,43 @@ func TestDecide(t *testing.T) {
 
 		"a refused Pod is tried again and explained": {
 			task:   single(),
-			change: func(in *Input) { in.Obstacle = &Obstacle{Reason: "QuotaExceeded", Message: "exceeded quota: gpus"} },
+			change: func(in *Input) { in.Refusal = &Refusal{Reason: "QuotaExceeded", Message: "exceeded quota: gpus"} },
 			want:   wanted{phase: v1.PhasePending, message: "exceeded quota: gpus", create: []string{"train@0"}},
 		},
 		"a Pod that is not valid is tried again: a webhook may be the cause": {
 			task: single(),
 			change: func(in *Input) {
-				in.Obstacle = &Obstacle{Reason: v1.ReasonInvalidPod, Message: "image: required", Retry: now.Add(time.Second)}
+				in.Refusal = &Refusal{Reason: v1.ReasonInvalidPod, Message: "image: required", Retry: now.Add(time.Second)}
 			},
 			want: wanted{phase: v1.PhasePending, message: "image: required", again: time.Second},
 		},
 		"a refused Pod is not tried before it is time": {
 			task:   single(),
-			change: func(in *Input) { in.Obstacle = quota() },
+			change: func(in *Input) { in.Refusal = quota() },
 			want:   wanted{phase: v1.PhasePending, message: "exceeded quota: gpus", again: time.Second},
 		},
 		"a gang that a quota cuts short gives back what it has": {
 			task:   gang().minAvailable(2),
 			pods:   pods(gang().pod(0, 0)),
-			change: func(in *Input) { in.Obstacle = quota() },
+			change: func(in *Input) { in.Refusal = quota() },
 			want:   wanted{phase: v1.PhasePending, message: "exceeded quota: gpus", remove: []string{"train-0@0"}, again: time.Second},
 		},
 		"a gang that a quota cuts short keeps its Pods if they are enough": {
 			task:   gang().minAvailable(2),
 			pods:   pods(gang().pod(0, 0), gang().pod(1, 0)),
-			change: func(in *Input) { in.Obstacle = quota() },
+			change: func(in *Input) { in.Refusal = quota() },
 			want:   wanted{phase: v1.PhasePending, message: "exceeded quota: gpus", again: time.Second},
 		},
 		"a gang that a quota cuts short keeps Pods that have a node": {
 			task:   gang(),
 			pods:   pods(gang().pod(0, 0).running("a"), gang().pod(1, 0)),
-			change: func(in *Input) { in.Obstacle = quota() },
+			change: func(in *Input) { in.Refusal = quota() },
 			want:   wanted{phase: v1.PhasePending, message: "exceeded quota: gpus", remove: []string{"train-1@0"}, again: time.Second},
 		},
 		"a gang with all its Pods does not wait for anything": {
 			task:   gang(),
 			pods:   pods(gang().pod(0, 0), gang().pod(1, 0), gang().pod(2, 0)),
-			change: func(in *Input) { in.Obstacle = quota() },
+			change: func(in *Input) { in.Refusal = quota() },
 			want:   wanted{phase: v1.PhasePending, message: "exceeded quota: gpus"},
 		},
 		"a Pod that nodes refuse again and again waits longer each time": {

@@ -122,10 +122,10 @@ const ReasonPodLost = "PodLost"
 // ReasonRefusedByNode is the Event of a task of which a node has refused a Pod.
 const ReasonRefusedByNode = "RefusedByNode"
 
-// ReasonQuotaExceeded is the obstacle of a Pod that a ResourceQuota does not allow.
+// ReasonQuotaExceeded is the refusal of a Pod that a ResourceQuota does not allow.
 const ReasonQuotaExceeded = "QuotaExceeded"
 
-// ReasonOldPodStops is the obstacle of a Pod whose name is still taken by a terminating
+// ReasonOldPodStops is the refusal of a Pod whose name is still taken by a terminating
 // Pod.
 const ReasonOldPodStops = "WaitingForOldPod"
 

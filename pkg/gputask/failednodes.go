@@ -32,15 +32,15 @@ func (d *decision) rememberNodes(byAction map[v1.FailureAction][]*member) {
 	d.forgetNodes()
 }
 
-// rememberRefusals records which nodes have refused members, each refusal once: it is later than
+// rememberNodeRefusals records which nodes have refused members, each refusal once: it is later than
 // the node's last entry.
-func (d *decision) rememberRefusals() {
+func (d *decision) rememberNodeRefusals() {
 	for i := range d.members {
 		m := &d.members[i]
-		if !m.isRefused() || m.pod.Spec.NodeName == "" {
+		if !m.isRefusedByNode() || m.pod.Spec.NodeName == "" {
 			continue
 		}
-		at, known := refusalTime(m.pod), d.failedNode(m.pod.Spec.NodeName)
+		at, known := nodeRefusalTime(m.pod), d.failedNode(m.pod.Spec.NodeName)
 		if known == nil || known.LastTime.Before(&at) {
 			d.rememberNode(m.pod.Spec.NodeName, at)
 		}

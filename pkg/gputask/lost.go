@@ -51,9 +51,9 @@ func (d *decision) isJoining(m *member) bool {
 	return m.index >= int(d.Task.Status.Total) || running.Reason != reasonAllRunning
 }
 
-// hasLostPod reports whether a member of a running gang that has no Pod has lost it. Otherwise, an
-// obstacle keeps it from being created, or the member restarts by itself after a failure.
+// hasLostPod reports whether a member of a running gang that has no Pod has lost it. Otherwise, a
+// refusal keeps it from being created, or the member restarts by itself after a failure.
 func (d *decision) hasLostPod(m *member) bool {
 	_, restarts := findRestarts(d.status, m.index)
-	return d.Obstacle == nil && !restarts
+	return d.Refusal == nil && !restarts
 }

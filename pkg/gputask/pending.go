@@ -44,8 +44,8 @@ func SaysNoCause(message string) bool { return strings.HasSuffix(message, " "+no
 // cause returns what delays the task before its Pods wait for nodes.
 func (d *decision) cause() string {
 	switch {
-	case d.Obstacle != nil:
-		return d.Obstacle.Message
+	case d.Refusal != nil:
+		return d.Refusal.Message
 	case d.unreachable != "":
 		return d.unreachable
 	case d.isRestarting():
@@ -53,7 +53,7 @@ func (d *decision) cause() string {
 	case d.restartsAfterLoss():
 		return findCondition(d.status.Conditions, v1.ConditionRunning).Message + "; all Pods start again"
 	default:
-		return cmp.Or(d.keptText(), d.refusalText(), d.lossText())
+		return cmp.Or(d.keptText(), d.nodeRefusalText(), d.lossText())
 	}
 }
 

@@ -33,7 +33,7 @@ func (p *Plan) OnlyProgress(before *v1.GPUTaskStatus) bool {
 const maxYoungAge = 30 * time.Second
 
 // OnlyCreatesFirstPods reports whether a plan only creates the first Pods of a task that has no
-// status yet, and no obstacle is in the way. This status may be written together with the
+// status yet, and of which nothing was refused. This status may be written together with the
 // next one: a controller that finds the Pods without a status makes the same decision. It
 // holds only for young tasks: an old task without a status may come from a stale cache,
 // which writing the status would detect.

@@ -86,7 +86,7 @@ func TestPodsThatAreAboutToBeCreatedArePending(t *testing.T) {
 	if plan.Status.Pending != 3 {
 		t.Errorf("%d Pods are pending, want 3, one of them there already", plan.Status.Pending)
 	}
-	in.Obstacle = &Obstacle{Reason: "QuotaExceeded", Message: "exceeded quota"}
+	in.Refusal = &Refusal{Reason: "QuotaExceeded", Message: "exceeded quota"}
 	if plan, err = Decide(in); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (d *decision) reportPods() {
 		case podSucceeded, podTerminating, podStopped:
 		}
 	}
-	if d.Obstacle == nil {
+	if d.Refusal == nil {
 		// They will exist in a moment: counting them now saves a write.
 		d.status.Pending += int32(len(d.plan.Create)) //nolint:gosec // at most 10000
 	}
@@ -88,7 +88,7 @@ func (d *decision) isSuspended() bool {
 }
 
 func (d *decision) reportProgress() {
-	d.reportObstacle()
+	d.reportRefusal()
 	waiting := d.reportScheduling()
 	switch running := d.running(); {
 	case d.allRunOrHaveEnded():
@@ -135,9 +135,9 @@ func (d *decision) awaitsSuccessors(unscheduled unscheduledPods) bool {
 		d.cause() == "" && unscheduled.text == "" && d.containerTexts() == "" && d.slowText() == ""
 }
 
-func (d *decision) reportObstacle() {
-	if d.Obstacle != nil {
-		d.setCondition(v1.ConditionPodsCreated, metav1.ConditionFalse, d.Obstacle.Reason, d.Obstacle.Message)
+func (d *decision) reportRefusal() {
+	if d.Refusal != nil {
+		d.setCondition(v1.ConditionPodsCreated, metav1.ConditionFalse, d.Refusal.Reason, d.Refusal.Message)
 		return
 	}
 	if len(d.plan.Create) == 0 {

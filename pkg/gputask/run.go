@@ -88,7 +88,7 @@ func (d *decision) replaceAfter(m *member) (wait time.Duration, replace bool) {
 	case m.stale:
 		return 0, true
 	case m.state == podLost && podfacts.WasRefused(m.pod):
-		return m.pod.CreationTimestamp.Add(d.refusedFor()).Sub(d.Now), true
+		return m.pod.CreationTimestamp.Add(d.nodeRefusalPause()).Sub(d.Now), true
 	case m.state == podLost:
 		return max(m.pod.CreationTimestamp.Add(lostPodPause).Sub(d.Now), d.lossPauseLeft(m)), true
 	case d.isLate(m):
@@ -98,13 +98,13 @@ func (d *decision) replaceAfter(m *member) (wait time.Duration, replace bool) {
 	}
 }
 
-// awaitsRetry reports whether the next attempt to create Pods after an obstacle is still to come.
+// awaitsRetry reports whether the next attempt to create Pods after a refusal is still to come.
 func (d *decision) awaitsRetry() bool {
-	if d.Obstacle == nil || !d.Obstacle.Retry.After(d.Now) || !d.lacksObjects() {
+	if d.Refusal == nil || !d.Refusal.Retry.After(d.Now) || !d.lacksObjects() {
 		return false
 	}
 	d.plan.AwaitsRetry = true
-	d.requeueAfter(d.Obstacle.Retry.Sub(d.Now))
+	d.requeueAfter(d.Refusal.Retry.Sub(d.Now))
 	return true
 }
 
@@ -122,7 +122,7 @@ func (d *decision) lacksService() bool { return NeedsService(d.Task) && !d.HasSe
 // a quota does not allow more: they would hold a part of the quota for nothing, and two such gangs
 // would wait for each other for ever. Pods that have a node stay.
 func (d *decision) withdraw() {
-	if d.Obstacle.Reason != ReasonQuotaExceeded || d.countPods() >= MinAvailable(d.Task) {
+	if d.Refusal.Reason != ReasonQuotaExceeded || d.countPods() >= MinAvailable(d.Task) {
 		return
 	}
 	for i := range d.members {
@@ -136,7 +136,7 @@ func (d *decision) withdraw() {
 // makeRoomInQuota requests the deletion of Pods that have ended for good if a quota does not allow others: a quota may count them, and
 // status.completedIndexes and failedIndexes say how they ended. Those that have failed go last, for their logs.
 func (d *decision) makeRoomInQuota() {
-	if d.Obstacle == nil || d.Obstacle.Reason != ReasonQuotaExceeded || !d.lacksObjects() {
+	if d.Refusal == nil || d.Refusal.Reason != ReasonQuotaExceeded || !d.lacksObjects() {
 		return
 	}
 	ended := func(is func(*member) bool) (pods []*corev1.Pod) {

@@ -39,3 +39,18 @@ func Handle(ctx context.Context, informer cache.SharedIndexInformer, handler cac
 	}
 	return registration.HasSynced, nil
 }
+
+// OnAnyChange adds a handler for every change of an object, and whether that was its deletion. The returned
+// function is that of Handle.
+func OnAnyChange[T any](ctx context.Context, informer cache.SharedIndexInformer, changed func(object T, deleted bool)) (cache.InformerSynced, error) {
+	call := func(object any, deleted bool) {
+		if typed, ok := LastKnown(object).(T); ok {
+			changed(typed, deleted)
+		}
+	}
+	return Handle(ctx, informer, cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { call(object, false) },
+		UpdateFunc: func(_, object any) { call(object, false) },
+		DeleteFunc: func(object any) { call(object, true) },
+	})
+}

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package refusals
 
 import (
 	"testing"
@@ -17,20 +17,20 @@ import (
 func TestWhichTasksHaveTheSameCause(t *testing.T) {
 	t.Parallel()
 	type refused struct {
-		task     *v1.GPUTask
-		obstacle gputask.Obstacle
+		task    *v1.GPUTask
+		refusal gputask.Refusal
 	}
-	quota := func(requested, limited string) gputask.Obstacle {
-		return gputask.Obstacle{Reason: gputask.ReasonQuotaExceeded, Message: "exceeded quota: gpus, requested: pods=" + requested + ", limited: pods=" + limited}
+	quota := func(requested, limited string) gputask.Refusal {
+		return gputask.Refusal{Reason: gputask.ReasonQuotaExceeded, Message: "exceeded quota: gpus, requested: pods=" + requested + ", limited: pods=" + limited}
 	}
-	webhook := func(message string) gputask.Obstacle {
-		return gputask.Obstacle{Reason: "PodRefused", Message: message}
+	webhook := func(message string) gputask.Refusal {
+		return gputask.Refusal{Reason: "PodRefused", Message: message}
 	}
 	elsewhere := newTask("b", 1)
 	elsewhere.Namespace = "other"
 	elastic := newTask("b", 4)
 	elastic.Spec.MinAvailable = ptr.To[int32](1)
-	class := gputask.Obstacle{Reason: reasonPriorityClassNotFound, Message: missingClass("urgent")}
+	class := gputask.Refusal{Reason: reasonPriorityClassNotFound, Message: missingClass("urgent")}
 	tests := map[string]struct {
 		a, b refused
 		same bool
@@ -48,10 +48,10 @@ func TestWhichTasksHaveTheSameCause(t *testing.T) {
 			refused{newTask("train", 1), webhook(`denied: task train has no label`)}, refused{newTask("a", 1), webhook(`denied: task a has no label`)}, true,
 		},
 		"two webhooks":      {refused{newTask("a", 1), webhook(`denied: no label`)}, refused{newTask("b", 1), webhook(`denied: no owner`)}, false},
-		"names taken twice": {refused{newTask("a", 1), gputask.Obstacle{Reason: "PodNameTaken"}}, refused{newTask("b", 1), gputask.Obstacle{Reason: "PodNameTaken"}}, false},
+		"names taken twice": {refused{newTask("a", 1), gputask.Refusal{Reason: "PodNameTaken"}}, refused{newTask("b", 1), gputask.Refusal{Reason: "PodNameTaken"}}, false},
 	}
 	for name, test := range tests {
-		a, b := causeOf(test.a.task, nil, &test.a.obstacle), causeOf(test.b.task, nil, &test.b.obstacle)
+		a, b := causeOf(test.a.task, nil, &test.a.refusal), causeOf(test.b.task, nil, &test.b.refusal)
 		if (a == b) != test.same {
 			t.Errorf("%s: %+v and %+v", name, a, b)
 		}
@@ -87,8 +87,8 @@ func TestWhichQuotasHaveRoomForWhat(t *testing.T) {
 
 func TestAGangNeedsTheMembersThatDoNotRunYet(t *testing.T) {
 	t.Parallel()
-	f, task := newFixture(t), newTask("train", 4)
-	bound, unbound := f.podOf(task), f.podOf(task)
+	task := newTask("train", 4)
+	bound, unbound := newPod(t, task), newPod(t, task)
 	bound.Spec.NodeName = "node"
 	if got := missingToStart(task, []*corev1.Pod{bound, unbound}); got != 3 {
 		t.Errorf("%d Pods are missing, want 3", got)

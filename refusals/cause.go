@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package refusals
 
 import (
 	"fmt"
@@ -16,8 +16,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
-// cause is why the API server refuses objects. Tasks with the same cause wait together: if it
-// still refuses those of one of them, it would refuse those of the others.
+// cause is why objects are refused. Tasks with the same cause wait together: if those of one of them are
+// still refused, so would be those of the others.
 type cause struct {
 	// namespace is empty if the cause is the same in all namespaces.
 	namespace, reason string
@@ -37,23 +37,23 @@ type quotaDemand struct {
 	pods int
 }
 
-// causeOf returns the cause of an obstacle to creating the objects of a task, which has Pods.
-func causeOf(task *v1.GPUTask, pods []*corev1.Pod, obstacle *gputask.Obstacle) cause {
-	why := cause{namespace: task.Namespace, reason: obstacle.Reason}
+// causeOf returns the cause of a refusal of objects of a task, which has Pods.
+func causeOf(task *v1.GPUTask, pods []*corev1.Pod, refusal *gputask.Refusal) cause {
+	why := cause{namespace: task.Namespace, reason: refusal.Reason}
 	switch {
-	case obstacle.Reason == reasonOldPodStops, strings.HasSuffix(obstacle.Reason, reasonNameTaken):
+	case refusal.Reason == reasonOldPodStops, strings.HasSuffix(refusal.Reason, reasonNameTaken):
 		why.text = task.Name // nobody else's
-	case obstacle.Reason == gputask.ReasonQuotaExceeded:
-		quota, requests, found := exceeded(obstacle.Message)
+	case refusal.Reason == gputask.ReasonQuotaExceeded:
+		quota, requests, found := exceeded(refusal.Message)
 		if !found {
-			why.text = withoutNames(obstacle.Message, task)
+			why.text = withoutNames(refusal.Message, task)
 			break
 		}
 		why.demand = quotaDemand{quota: quota, requests: requests, pods: missingToStart(task, pods)}
-	case obstacle.Reason == reasonPriorityClassNotFound:
-		why.namespace, why.text = "", obstacle.Message
+	case refusal.Reason == reasonPriorityClassNotFound:
+		why.namespace, why.text = "", refusal.Message
 	default:
-		why.text = withoutNames(obstacle.Message, task)
+		why.text = withoutNames(refusal.Message, task)
 	}
 	return why
 }

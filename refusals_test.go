@@ -5,18 +5,25 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clienttesting "k8s.io/client-go/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/refusals"
 )
 
 func TestARefusalIsTriedOnceNotForEveryPod(t *testing.T) {
@@ -92,7 +99,7 @@ func TestWhatTheAPIServerRefusesIsExplained(t *testing.T) {
 				t.Errorf("event %q, want %q", event, tc.event)
 			}
 			f.observe()
-			f.clock.Step(firstRetry)
+			f.clock.Step(refusals.FirstRetry)
 			f.mustSync(task) // tries again, which goes well
 			f.observe()
 			f.mustSync(task)
@@ -116,7 +123,7 @@ func TestAForeignPodIsReportedAndNeverTouched(t *testing.T) {
 	}
 	f.observe()
 	f.mustSync(task)
-	f.clock.Step(firstRetry)
+	f.clock.Step(refusals.FirstRetry)
 	if err := f.sync(task); err == nil {
 		t.Fatal("a name that is taken has to be tried again")
 	}
@@ -131,49 +138,7 @@ func TestAForeignPodIsReportedAndNeverTouched(t *testing.T) {
 	}
 }
 
-func TestAPodInTheWayIsExplainedByItsOwner(t *testing.T) {
-	t.Parallel()
-	task := newTask("train", 1)
-	former, other := newTask("train", 1), newTask("other", 1)
-	former.UID, other.UID = "former", "other"
-	pod := func(owner *v1.GPUTask, change ...func(*corev1.Pod)) *corev1.Pod {
-		f := newFixture(t)
-		pod := f.podOf(owner)
-		pod.Name = "train"
-		for _, apply := range change {
-			apply(pod)
-		}
-		return pod
-	}
-	for name, tc := range map[string]struct {
-		pod  *corev1.Pod
-		want string
-	}{
-		"its own Pod, which the cache does not show yet": {pod(task), ""},
-		"its own Pod without the label": {
-			pod(task, func(p *corev1.Pod) { delete(p.Labels, v1.LabelTask) }),
-			`Pod "train" has lost its label falldio.com/gputask=train: restore the label or delete the Pod`,
-		},
-		"a Pod of a former task of this name": {pod(former), `waiting for the Pod "train" of a previous task to be deleted`},
-		"a Pod that is on its way out": {
-			pod(other, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: testTime} }),
-			`waiting for the Pod "train" of a previous task to be deleted`,
-		},
-		"a Pod of another task": {
-			pod(other), `a Pod named "train" exists already and belongs to GPUTask "other": recreate this task under another name`,
-		},
-	} {
-		got := ""
-		if obstacle := nameConflict(task, "Pod", tc.pod); obstacle != nil {
-			got = obstacle.Message
-		}
-		if got != tc.want {
-			t.Errorf("%s: got %q, want %q", name, got, tc.want)
-		}
-	}
-}
-
-func TestAnObstacleThatHasGoneByItselfIsForgotten(t *testing.T) {
+func TestARefusalThatHasGoneByItselfIsForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	task := f.store(newTask("train", 1))
@@ -191,5 +156,139 @@ func TestAnObstacleThatHasGoneByItselfIsForgotten(t *testing.T) {
 	f.mustSync(task)
 	if condition := meta.FindStatusCondition(f.stored(task).Status.Conditions, v1.ConditionPodsCreated); condition == nil || condition.Status != metav1.ConditionTrue {
 		t.Errorf("condition PodsCreated: %+v", condition)
+	}
+}
+
+// storm is a controller with many tasks whose Pods an API server refuses.
+type storm struct {
+	*fixture
+	tasks []*v1.GPUTask
+	// refuse is the API server's answer to the next attempt, nil if it accepts the Pod.
+	refuse func(attempt int) error
+	// attempts is how many Pods it was asked to create, writes how many statuses.
+	attempts, statuses int
+}
+
+func newStorm(t *testing.T, tasks int, refuse func(attempt int) error) *storm {
+	t.Helper()
+	s := &storm{fixture: newFixture(t), refuse: refuse}
+	s.kube.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		s.attempts++
+		err := s.refuse(s.attempts)
+		return err != nil, nil, err
+	})
+	s.fake.PrependReactor("update", "gputasks", func(clienttesting.Action) (bool, runtime.Object, error) {
+		s.statuses++
+		return false, nil, nil
+	})
+	for i := range tasks {
+		task := newTask(fmt.Sprintf("task-%d", i), 1)
+		task.UID = types.UID(task.Name)
+		task.Spec.Priority = "urgent"
+		s.tasks = append(s.tasks, s.store(task))
+	}
+	return s
+}
+
+// pass lets time go by, handling all tasks every few seconds: more often than they are queued.
+func (s *storm) pass(duration time.Duration) {
+	s.t.Helper()
+	const pause = 5 * time.Second
+	for range duration / pause {
+		s.clock.Step(pause)
+		s.handleAll()
+	}
+}
+
+func (s *storm) handleAll() {
+	s.t.Helper()
+	for _, task := range s.tasks {
+		_ = s.sync(task) // refusals are errors
+	}
+	s.observe()
+}
+
+func quotaExceeded(used int) error {
+	return apierrors.NewForbidden(podResource, "task", fmt.Errorf("exceeded quota: gpus, requested: requests.falldio.com/gpu=1, used: requests.falldio.com/gpu=%d, limited: requests.falldio.com/gpu=100", used))
+}
+
+func TestTasksThatAreRefusedForTheSameCauseTryOneAtATime(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]func(int) error{
+		"a quota whose use changes": quotaExceeded,
+		"a missing PriorityClass": func(int) error {
+			return apierrors.NewForbidden(podResource, "task", errors.New("no PriorityClass with name urgent was found"))
+		},
+		"a webhook that counts": func(attempt int) error {
+			return apierrors.NewBadRequest(fmt.Sprintf("admission webhook denied request %d of Pod task-%d", attempt, attempt%20))
+		},
+		"a policy": func(int) error {
+			return apierrors.NewForbidden(podResource, "task", errors.New("violates PodSecurity"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStorm(t, 20, refuse)
+			s.pass(10 * time.Minute)
+			s.attempts, s.statuses = 0, 0
+			const minutes = 10
+			s.pass(minutes * time.Minute)
+			if s.attempts < minutes/2 || s.attempts > 2*minutes {
+				t.Errorf("20 tasks made %d attempts in %d minutes, want about one a minute", s.attempts, minutes)
+			}
+			if s.statuses > 0 {
+				t.Errorf("%d statuses were written although nothing has changed", s.statuses)
+			}
+		})
+	}
+}
+
+func TestAPodThatAPolicyChangesIsRejectedIfTheControllerReliesOnIt(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*corev1.Pod)
+		want   string // empty if the Pod stays
+	}{
+		"a label of others":       {func(p *corev1.Pod) { p.Labels[v1.LabelApp] = "billing" }, ""},
+		"a label that is added":   {func(p *corev1.Pod) { p.Labels["falldio.com/team"] = "vision" }, ""},
+		"the scheduler":           {func(p *corev1.Pod) { p.Spec.SchedulerName = "gpu-scheduler-spreading" }, ""},
+		"the task":                {func(p *corev1.Pod) { delete(p.Labels, v1.LabelTask) }, `the label falldio.com/gputask ("train", now "")`},
+		"the index":               {func(p *corev1.Pod) { p.Labels[v1.LabelIndex] = "one" }, `the label falldio.com/index ("0", now "one")`},
+		"the owner":               {func(p *corev1.Pod) { p.OwnerReferences = nil }, "the owner reference"},
+		"when it starts again":    {func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }, "restartPolicy (Never, now Always)"},
+		"what its containers are": {func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "proxy"}) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			task := f.store(newTask("train", 1))
+			f.kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				pod, ok := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
+				if ok {
+					tc.change(pod)
+				}
+				return false, nil, nil
+			})
+			err := f.sync(task)
+			if (err == nil) != (tc.want == "") {
+				t.Errorf("the sync ends with %v", err)
+			}
+			if got := slices.Contains(f.writes(), "delete pods"); got != (tc.want != "") {
+				t.Errorf("the Pod is deleted: %v", got)
+			}
+			if tc.want == "" {
+				return
+			}
+			f.observe()
+			f.mustSync(task)
+			condition := meta.FindStatusCondition(f.stored(task).Status.Conditions, v1.ConditionPodsCreated)
+			if condition == nil || condition.Reason != "PodChanged" ||
+				!strings.Contains(condition.Message, "an admission policy or a webhook changes "+tc.want+" of the Pod: exempt the Pods of GPUTasks from it") {
+				t.Errorf("condition PodsCreated: %+v", condition)
+			}
+			if names := f.podNames(); len(names) > 0 {
+				t.Errorf("Pods %v are left", names)
+			}
+		})
 	}
 }

@@ -12,7 +12,6 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -35,10 +34,10 @@ func (c *Controller) queueRuntime(pods []*corev1.Pod) *v1.QueueRuntime {
 	return &v1.QueueRuntime{MaxSeconds: int64(limit.Seconds()), Queue: of}
 }
 
-// queueObstacle returns why Pods of a task may not use their queue; nil if they may, or it is not
+// queueRefusal returns why Pods of a task may not use their queue; nil if they may, or it is not
 // known. The scheduler would keep such Pods waiting: the task says why, and is spared Pods that
 // can't start.
-func (c *Controller) queueObstacle(pods []*corev1.Pod) *gputask.Obstacle {
+func (c *Controller) queueRefusal(pods []*corev1.Pod) *gputask.Refusal {
 	wanting := slices.IndexFunc(pods, snapshot.WantsGPUs)
 	tree := c.queueTree()
 	if wanting < 0 || tree == nil && !c.queuesKnown() {
@@ -57,7 +56,7 @@ func (c *Controller) queueObstacle(pods []*corev1.Pod) *gputask.Obstacle {
 	if problem == nil {
 		return nil
 	}
-	return &gputask.Obstacle{Reason: string(problem.Reason), Message: problem.Message}
+	return &gputask.Refusal{Reason: string(problem.Reason), Message: problem.Message}
 }
 
 // defaultPriorityClass returns the PriorityClass that the API server gives to Pods that name none;
@@ -74,17 +73,3 @@ func (c *Controller) defaultPriorityClass() string {
 	}
 	return ""
 }
-
-// isAboutQueues reports whether a queue is the cause.
-func isAboutQueues(why *cause) bool {
-	switch queueing.Reason(why.reason) {
-	case queueing.QueueNotFound, queueing.NamespaceNotAccepted, queueing.PriorityNotAccepted, queueing.RuntimeTooLong:
-		return true
-	default:
-		return false
-	}
-}
-
-// queuesChanged wakes all tasks that may not use their queue. Which queue's change helps a task is
-// not known: a parent has a part in it, too.
-func (c *Controller) queuesChanged(string) { c.obstacles.changed(isAboutQueues, 0) }

@@ -134,15 +134,15 @@ func TestATaskStartsWhenItsQueueAppears(t *testing.T) {
 	tests := map[string]func(*fixture){
 		"the queue is created": func(f *fixture) {
 			f.setQueues(nil, newQueue("other"), newQueue("vision"))
-			f.queuesChanged("vision")
+			f.refusals.QueuesChanged()
 		},
 		"the last queue is deleted": func(f *fixture) {
 			f.setQueues(nil)
-			f.queuesChanged("")
+			f.refusals.QueuesChanged()
 		},
 		"the namespace gets another default": func(f *fixture) {
 			f.setQueues(map[string]string{v1.LabelQueue: "other"}, newQueue("other"))
-			f.namespaceChanged(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, false)
+			f.refusals.NamespaceChanged("default")
 		},
 	}
 	for name, happens := range tests {

@@ -15,23 +15,23 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
-// maxRefusals is how often nodes may refuse a task's Pods before it fails, if there are no other
-// nodes for them. With the default backoff, that takes more than two hours. maxRefusalsByMany is the
+// maxNodeRefusals is how often nodes may refuse a task's Pods before it fails, if there are no other
+// nodes for them. With the default backoff, that takes more than two hours. maxNodeRefusalsByMany is the
 // limit if as many nodes have refused some as are remembered, so that the others may have as well;
 // that takes about 16 hours.
 const (
-	maxRefusals       = 20
-	maxRefusalsByMany = 100
+	maxNodeRefusals       = 20
+	maxNodeRefusalsByMany = 100
 )
 
-// countRefusals counts the refusals of Pods by their nodes. Of Pods that are refused at about the
+// countNodeRefusals counts the refusals of Pods by their nodes. Of Pods that are refused at about the
 // same time, one counts: a Pod counts if it is younger than the last one that did.
-func (d *decision) countRefusals() {
+func (d *decision) countNodeRefusals() {
 	if d.hasSucceeded() {
 		return
 	}
-	d.rememberRefusals()
-	last := d.lastRefused()
+	d.rememberNodeRefusals()
+	last := d.lastNodeRefusal()
 	if last == nil {
 		if d.allRunOrHaveEnded() || IsArray(d.Task) && d.running() > 0 {
 			d.status.Refusals = nil
@@ -50,7 +50,7 @@ func (d *decision) countRefusals() {
 		Count: count, LastPodTime: refused.CreationTimestamp, Node: refused.Spec.NodeName,
 		Message: shorten(cmp.Or(refused.Status.Message, refused.Status.Reason)),
 	}
-	if count > maxRefusals && !d.areEnough(d.running()) && !d.hasOtherNodes(last) {
+	if count > maxNodeRefusals && !d.areEnough(d.running()) && !d.hasOtherNodes(last) {
 		d.setFailureTarget(v1.ReasonRefusedByNodes, fmt.Sprintf("nodes have refused its Pods %d times, and no others are known for them; the last time Pod %s: %s",
 			count, refused.Name, d.status.Refusals.Message))
 	}
@@ -60,56 +60,58 @@ func (d *decision) countRefusals() {
 // of the task, as far as is remembered. They may be full now.
 func (d *decision) hasOtherNodes(m *member) bool {
 	forgets := len(d.status.FailedNodes) == maxFailedNodes
-	if d.OtherNodes == nil || forgets && d.status.Refusals.Count > maxRefusalsByMany {
+	if d.OtherNodes == nil || forgets && d.status.Refusals.Count > maxNodeRefusalsByMany {
 		return false
 	}
 	pod, err := d.newPod(m)
 	return err == nil && d.OtherNodes(pod, failedNodeNames(d.status))
 }
 
-// lastRefused returns the member whose Pod is the youngest of those that nodes have refused, nil if
+// lastNodeRefusal returns the member whose Pod is the youngest of those that nodes have refused, nil if
 // there is none. Of Pods of the same age it is the one with the lowest index.
-func (d *decision) lastRefused() *member {
+func (d *decision) lastNodeRefusal() *member {
 	var last *member
 	for i := range d.members {
 		m := &d.members[i]
-		if m.isRefused() && (last == nil || m.pod.CreationTimestamp.After(last.pod.CreationTimestamp.Time)) {
+		if m.isRefusedByNode() && (last == nil || m.pod.CreationTimestamp.After(last.pod.CreationTimestamp.Time)) {
 			last = m
 		}
 	}
 	return last
 }
 
-// isRefused reports whether a node has refused the Pod of the member's current attempt.
-func (m *member) isRefused() bool { return m.pod != nil && !m.stale && podfacts.WasRefused(m.pod) }
+// isRefusedByNode reports whether a node has refused the Pod of the member's current attempt.
+func (m *member) isRefusedByNode() bool {
+	return m.pod != nil && !m.stale && podfacts.WasRefused(m.pod)
+}
 
-// refusalTime returns when a node refused a Pod, as far as is known. The kubelet sets the start
+// nodeRefusalTime returns when a node refused a Pod, as far as is known. The kubelet sets the start
 // time of what it refuses; its clock may be behind the API server's.
-func refusalTime(pod *corev1.Pod) metav1.Time {
+func nodeRefusalTime(pod *corev1.Pod) metav1.Time {
 	if start := pod.Status.StartTime; start != nil && start.After(pod.CreationTimestamp.Time) {
 		return *start
 	}
 	return pod.CreationTimestamp
 }
 
-// refusedFor returns how long a Pod that its node has refused is kept before it is replaced.
-func (d *decision) refusedFor() time.Duration {
+// nodeRefusalPause returns how long a Pod that its node has refused is kept before it is replaced.
+func (d *decision) nodeRefusalPause() time.Duration {
 	if d.status.Refusals == nil {
 		return lostPodPause
 	}
 	return max(lostPodPause, d.Config.Backoff.After(d.status.Refusals.Count))
 }
 
-// refusalText returns why a node has refused a Pod, and when the next one is created; "" if none
+// nodeRefusalText returns why a node has refused a Pod, and when the next one is created; "" if none
 // has.
-func (d *decision) refusalText() string {
-	last := d.lastRefused()
+func (d *decision) nodeRefusalText() string {
+	last := d.lastNodeRefusal()
 	if last == nil || d.status.Refusals == nil {
 		return ""
 	}
 	refused := last.pod
 	text := fmt.Sprintf("node %s has refused Pod %s: %s", refused.Spec.NodeName, refused.Name, d.status.Refusals.Message)
-	next := refused.CreationTimestamp.Add(d.refusedFor())
+	next := refused.CreationTimestamp.Add(d.nodeRefusalPause())
 	if !next.After(d.Now) {
 		return text
 	}

@@ -48,9 +48,14 @@ RACE := . ./dradriver/... ./kubectl-gputask/... ./localcluster/... ./nodeagent/.
 # "go test" compiles packages without tests, too: one of them is all of Kubernetes.
 WITH_TESTS := -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 # The tests that take longest start first; the others run beside them.
-NO_RACE := ./test/scheduler ./test/realnode ./test/... ./bench/... ./hack/... ./localcluster/stages ./nodeagent/kubelet/deviceplugin/kubelettest ./pkg/...
+NO_RACE := ./test/scheduler ./test/realnode ./test/... ./hack/... ./localcluster/stages ./nodeagent/kubelet/deviceplugin/kubelettest ./pkg/...
 # "make verify" runs all of vet.
 TEST := $(GO) test -vet=off -timeout 30m -ldflags "-s -w $(LAZY)"
+
+# What only measures or tests is no business of those who import our client: modules of their own,
+# compiled together with the root's.
+MODULES := ./bench/... ./test/dashboard
+WORKSPACE := GOWORK=$(CURDIR)/go.all.work
 
 # The arguments of "go build" for each program.
 VERSIONED := -s -w -X main.version=$(VERSION)
@@ -108,6 +113,7 @@ run: build ## Start a local Kubernetes with simulated GPUs and run the examples 
 test: build-schedulerperf ## Run all tests, those on a real API server included
 	$(DYNAMIC) $(TEST) -race $$($(GO) list $(WITH_TESTS) $(RACE) | grep --invert-match --line-regexp --fixed-strings "$$($(GO) list $(NO_RACE))")
 	$(STATIC) $(TEST) $(NO_RACE)
+	$(WORKSPACE) $(STATIC) $(TEST) $(MODULES)
 
 .PHONY: test-upstream
 test-upstream: build-schedulerperf ## Run the integration tests of Kubernetes' scheduler_perf with every profile of ours, and compare with the stock scheduler (17 minutes)
@@ -143,6 +149,7 @@ test-gpu: ## On a machine with NVIDIA GPUs, as root: read them and their process
 test-unit: ## Run the tests that need no cluster, for the inner loop (under a minute when all is compiled)
 	$(TEST) $$($(GO) list $(WITH_TESTS) ./dradriver/... ./nodeagent/...)
 	$(STATIC) $(TEST) $$($(GO) list $(WITH_TESTS) ./... | grep --invert-match --extended-regexp '/(test|dradriver|nodeagent)(/|$$)')
+	$(WORKSPACE) $(STATIC) $(TEST) ./bench/...
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (1m), one after another: an hour and a quarter (FUZZ='pkg/journal ' runs some, hack/fuzz.sh --list lists them)
@@ -150,48 +157,48 @@ fuzz: ## Run each fuzz target for FUZZTIME (1m), one after another: an hour and 
 
 .PHONY: bench-nodeagent
 bench-nodeagent: build ## Measure a poll and a labelling of the node agent
-	$(GO) run -ldflags "$(LAZY)" ./bench/nodeagent --localcluster=$(BIN)/localcluster
+	$(WORKSPACE) $(GO) run -ldflags "$(LAZY)" ./bench/nodeagent --localcluster=$(BIN)/localcluster
 
 .PHONY: bench-controller
 bench-controller: build ## Measure gpu-controller with 50,000 tasks and rewrite docs/benchmarks.md (ARGS=--baseline=PROGRAM compares another version; 10 minutes)
-	$(GO) run ./bench/controller --report=docs $(ARGS)
+	$(WORKSPACE) $(GO) run ./bench/controller --report=docs $(ARGS)
 
 .PHONY: bench-placement
 bench-placement: ## Measure how placing scales with the number of nodes
-	$(GO) test -run '^$$' -bench . ./bench/placement
+	$(WORKSPACE) $(GO) test -run '^$$' -bench . ./bench/placement
 
 .PHONY: bench-openb
 bench-openb: ## Replay the openb traces in the folder DATA and rewrite docs/benchmarks.md (35 minutes)
-	$(GO) run ./bench/openb --report=docs --data=$(DATA) --seeds=10 $(if $(PARTS),--parts=$(PARTS))
+	$(WORKSPACE) $(GO) run ./bench/openb --report=docs --data=$(DATA) --seeds=10 $(if $(PARTS),--parts=$(PARTS))
 
 .PHONY: bench-pipeline
 bench-pipeline: build ## Measure from GPUTasks to running Pods on 1,000 simulated nodes and rewrite docs/benchmarks.md (ARGS=--scale=0.1 for less)
-	$(GO) run ./bench/pipeline --report=docs --results=$(BIN)/pipeline.jsonl $(ARGS)
+	$(WORKSPACE) $(GO) run ./bench/pipeline --report=docs --results=$(BIN)/pipeline.jsonl $(ARGS)
 
 .PHONY: bench-rescheduler
 bench-rescheduler: ## Make room for large tasks on the openb cluster (its files are in the folder DATA) in several ways and rewrite docs/benchmarks.md (10 minutes)
-	$(GO) run ./bench/rescheduler --report=docs --data=$(DATA) --seeds=10 $(ARGS)
+	$(WORKSPACE) $(GO) run ./bench/rescheduler --report=docs --data=$(DATA) --seeds=10 $(ARGS)
 
 .PHONY: bench-queue
 bench-queue: ## Replay the Philly trace TRACE with all ways to serve a queue and rewrite docs/benchmarks.md (half an hour on 2 idle cores; ARGS='--seeds=1 --sizes=80' for less)
-	nice $(GO) run ./bench/queue --trace=$(TRACE) --seeds=4 --report=docs $(ARGS)
+	$(WORKSPACE) nice $(GO) run ./bench/queue --trace=$(TRACE) --seeds=4 --report=docs $(ARGS)
 
 .PHONY: bench-dashboard
 bench-dashboard: build ## Measure what the page costs on 1,000 nodes with 2,000 changing Pods, with 50 viewers and in a browser, and rewrite docs/benchmarks.md (10 minutes; needs Chromium, or ARGS=--chromium=)
-	$(GO) run ./bench/dashboard --report=docs $(ARGS)
+	$(WORKSPACE) $(GO) run ./bench/dashboard --report=docs $(ARGS)
 
 .PHONY: bench-scheduler-scale
 bench-scheduler-scale: ## Measure the scheduler's planner with 10,000 nodes, 100,000 Pods and 1,000 waiting gangs and rewrite docs/benchmarks.md (ARGS=--part=10 for less)
 	$(GO) test -c -o $(BIN)/schedulerscale.test ./scheduler/planner
-	$(GO) run ./bench/schedulerscale --report=docs $(ARGS)
+	$(WORKSPACE) $(GO) run ./bench/schedulerscale --report=docs $(ARGS)
 
 .PHONY: bench-schedulerperf
 bench-schedulerperf: build-schedulerperf ## Run workloads of Kubernetes' scheduler_perf with our build of the scheduler and with its own, and rewrite docs/benchmarks.md
-	$(GO) run ./bench/schedulerperf --report=docs $(ARGS)
+	$(WORKSPACE) $(GO) run ./bench/schedulerperf --report=docs $(ARGS)
 
 .PHONY: bench-scale
 bench-scale: build ## Measure what each process costs on 5,000 simulated nodes with 20,000 Pods, at rest and with 50 Pods per second, and rewrite docs/benchmarks.md (ARGS='--nodes=500 --pods=2000' for less)
-	$(STATIC) $(GO) run ./bench/scale --report=docs $(ARGS)
+	$(WORKSPACE) $(STATIC) $(GO) run ./bench/scale --report=docs $(ARGS)
 
 .PHONY: verify
 verify: lint ## Check formatting, lint, import rules, generated code, manifests, the built page (needs Node.js) and go.mod
@@ -208,6 +215,7 @@ verify-empty-module-cache: ## Check that all that is compiled from source can be
 lint: ## Run the linters and check the formatting
 	$(STATIC) hack/golangci-lint.sh run $$($(FOLDERS) | grep --invert-match --extended-regexp '$(NVIDIA)') $(DEVICE_MANAGER)
 	$(DYNAMIC) hack/golangci-lint.sh run $$($(FOLDERS) | grep --extended-regexp '$(NVIDIA)' | grep --invert-match $(DEVICE_MANAGER))
+	$(WORKSPACE) $(STATIC) hack/golangci-lint.sh run $(MODULES)
 
 .PHONY: generate
 generate: ## Generate deep copies, clients, informers, listers and the CRDs from pkg/apis, the reference of kubectl-gputask, and the flags in the chart's values

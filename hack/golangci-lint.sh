@@ -9,7 +9,7 @@ set -o errexit -o nounset -o pipefail
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "${ROOT}"
 # Without local paths, so that one build serves all module caches.
-CGO_ENABLED=0 go build -modfile=go.tools.mod -trimpath -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+GOWORK=off CGO_ENABLED=0 go build -modfile=go.tools.mod -trimpath -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 # A cache of its own: findings are cached with the paths of the checkout that
 # they were found in, and a shared cache mixes checkouts up.
 export GOLANGCI_LINT_CACHE="${ROOT}/bin/golangci-lint-cache"

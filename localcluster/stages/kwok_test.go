@@ -48,6 +48,15 @@ type stage struct {
 				Template    string `json:"template"`
 			} `json:"patches"`
 		} `json:"next"`
+		// Steps are instead of Next.
+		Steps []struct {
+			Patch struct {
+				Template string `json:"template"`
+			} `json:"patch"`
+			Apply struct {
+				Template string `json:"template"`
+			} `json:"apply"`
+		} `json:"steps"`
 	} `json:"spec"`
 }
 
@@ -170,8 +179,11 @@ func (s *simulation) patch(t *testing.T, stage *stage, pod *corev1.Pod) *corev1.
 	t.Helper()
 	next := stage.Spec.Next
 	text, root := next.StatusTemplate, "status"
-	if len(next.Patches) > 0 {
+	switch {
+	case len(next.Patches) > 0:
 		text, root = next.Patches[0].Template, ""
+	case len(stage.Spec.Steps) > 0:
+		text, root = stage.Spec.Steps[0].Patch.Template, ""
 	}
 	change := toMap(t, yamlOf(t, s.execute(t, text, pod)))
 	if root != "" {
@@ -186,6 +198,17 @@ func (s *simulation) patch(t *testing.T, stage *stage, pod *corev1.Pod) *corev1.
 		t.Fatal(err)
 	}
 	return result
+}
+
+// applied returns the Event that a stage creates, in its last step.
+func (s *simulation) applied(t *testing.T, stage *stage, pod *corev1.Pod) *corev1.Event {
+	t.Helper()
+	steps := stage.Spec.Steps
+	event := &corev1.Event{}
+	if err := json.Unmarshal(toJSON(t, yamlOf(t, s.execute(t, steps[len(steps)-1].Apply.Template, pod))), event); err != nil {
+		t.Fatal(err)
+	}
+	return event
 }
 
 func (s *simulation) execute(t *testing.T, text string, object any) string {

@@ -76,6 +76,7 @@ type values struct {
 	Refusals                map[string]string
 
 	StuckIn, StuckInMount, StuckInImage string
+	StuckOn, StuckFor, StuckUntil       string
 
 	LabelTask, LabelAttempt string
 }
@@ -95,6 +96,7 @@ func newValues(config Config) values {
 		Stuck:        onNode(AnnotationStuckOn),
 		Refusal:      AnnotationRefusal, DefaultRefusal: DefaultRefusal, Refusals: refusals,
 		StuckIn: AnnotationStuckIn, StuckInMount: StuckInMount, StuckInImage: StuckInImage,
+		StuckOn: AnnotationStuckOn, StuckFor: AnnotationStuckFor, StuckUntil: AnnotationStuckUntil,
 		LabelTask:    v1.LabelTask,
 		LabelAttempt: v1.LabelAttempt,
 	}

@@ -34,7 +34,7 @@ func TestRenderGivesValidDocumentsWithoutLeftovers(t *testing.T) {
 		}
 		kinds[object.Kind]++
 	}
-	if diff := cmp.Diff(map[string]int{"KwokConfiguration": 1, "Stage": 9}, kinds); diff != "" {
+	if diff := cmp.Diff(map[string]int{"KwokConfiguration": 1, "Stage": 10}, kinds); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
 }
@@ -203,6 +203,7 @@ func TestAnnotationsWithoutSenseFailThePod(t *testing.T) {
 		"a number of tries in halves": sim(AnnotationFailAttempts, "1.5"),
 		"a refusal that is none":      sim(AnnotationRefusal, "NoReason"),
 		"stuck in what is nothing":    sim(AnnotationStuckIn, "mud"),
+		"stuck for ever, for a while": sim(AnnotationStuckFor, DurationForever),
 	}
 	simulation := newSimulation(t)
 	for name, annotations := range tests {
@@ -272,6 +273,54 @@ func TestPodsAreStuck(t *testing.T) {
 	}
 	if pod := simulation.play(t, boundPod(task("0"), sim(AnnotationStuckOn, "m"), corev1.RestartPolicyNever)); pod.Status.Phase != corev1.PodRunning {
 		t.Errorf("stuck elsewhere: status %+v", pod.Status)
+	}
+}
+
+// TestPodsThatAreStuckSayWhy: their Events are those of a kubelet.
+func TestPodsThatAreStuckSayWhy(t *testing.T) {
+	simulation := newSimulation(t)
+	volume := func(source corev1.VolumeSource) []corev1.Volume {
+		return []corev1.Volume{{Name: "settings", VolumeSource: source}, {Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	}
+	configMap := corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "train"}}}
+	secret := corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "token"}}
+	tests := map[string]struct {
+		in              string
+		volumes         []corev1.Volume
+		reason, message string
+	}{
+		"a ConfigMap is missing": {StuckInMount, volume(configMap), "FailedMount", `MountVolume.SetUp failed for volume "settings" : configmap "train" not found`},
+		"a Secret is missing":    {StuckInMount, volume(secret), "FailedMount", `MountVolume.SetUp failed for volume "settings" : secret "token" not found`},
+		"no volume is named":     {StuckInMount, nil, "FailedMount", `MountVolume.SetUp failed for volume "data" : configmap "data" not found`},
+		"an image is missing": {StuckInImage, nil, "Failed",
+			`Failed to pull image "cuda": rpc error: code = NotFound desc = failed to pull and unpack image "cuda": failed to resolve reference "cuda": cuda: not found`},
+	}
+	for name, tc := range tests {
+		pod := boundPod(task("0"), sim(AnnotationStuckOn, "n", AnnotationStuckIn, tc.in), corev1.RestartPolicyNever)
+		pod.Spec.Volumes = tc.volumes
+		event := simulation.applied(t, simulation.named(t, "pod-stick"), pod)
+		if event.Type != corev1.EventTypeWarning || event.Reason != tc.reason || event.Message != tc.message {
+			t.Errorf("%s: the Event is %s %s: %s", name, event.Type, event.Reason, event.Message)
+		}
+		if event.InvolvedObject.UID != pod.UID || event.Namespace != pod.Namespace || event.Source.Host != "n" || event.LastTimestamp.IsZero() {
+			t.Errorf("%s: the Event is %+v", name, event)
+		}
+	}
+}
+
+func TestPodsThatAreStuckForAWhileStart(t *testing.T) {
+	simulation := newSimulation(t)
+	stuck := simulation.play(t, boundPod(task("0"), sim(AnnotationStuckOn, EveryNode, AnnotationStuckFor, "1m"), corev1.RestartPolicyNever))
+	if stuck.Status.Phase != corev1.PodPending {
+		t.Fatalf("it is not stuck: status %+v", stuck.Status)
+	}
+	until, err := time.Parse(time.RFC3339Nano, stuck.Annotations[AnnotationStuckUntil])
+	if left := time.Until(until); err != nil || left < 50*time.Second || left > time.Minute {
+		t.Errorf("it is to start at %q, in %v: %v", stuck.Annotations[AnnotationStuckUntil], left, err)
+	}
+	started := simulation.play(t, simulation.play(t, stuck))
+	if started.Status.Phase != corev1.PodRunning || started.Annotations[AnnotationFinishAt] == "" || !started.Status.StartTime.Equal(stuck.Status.StartTime) {
+		t.Errorf("it has not started: %v, status %+v", started.Annotations, started.Status)
 	}
 }
 

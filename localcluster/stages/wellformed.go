@@ -11,7 +11,9 @@ import (
 // The valid forms of the annotations' values. They bound the numbers so that
 // nothing that KWOK computes from them overflows.
 const (
-	durationForm = "^(" + DurationForever + "|([0-9]{1,6}([.][0-9]{1,9})?(ns|us|ms|s|m|h)){1,6})$"
+	finiteForm   = "([0-9]{1,6}([.][0-9]{1,9})?(ns|us|ms|s|m|h)){1,6}"
+	durationForm = "^(" + DurationForever + "|" + finiteForm + ")$"
+	stuckForForm = "^" + finiteForm + "$"
 	exitCodeForm = "^([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$"
 	numberForm   = "^(0|[1-9][0-9]{0,8})$"
 )
@@ -25,6 +27,7 @@ func wellFormed() string {
 		{AnnotationFailAttempts, numberForm},
 		{AnnotationRefusal, listForm(Refusals()...)},
 		{AnnotationStuckIn, listForm(StuckInMount, StuckInImage)},
+		{AnnotationStuckFor, stuckForForm},
 	}
 	conditions := make([]string, 0, len(forms))
 	for _, f := range forms {

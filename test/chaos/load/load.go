@@ -107,6 +107,7 @@ const (
 	annotationRefusal      = "simulation.falldio.com/refusal"
 	annotationStuckOn      = "simulation.falldio.com/stuck-on"
 	annotationStuckIn      = "simulation.falldio.com/stuck-in"
+	annotationStuckFor     = "simulation.falldio.com/stuck-for"
 )
 
 // Steps returns all steps in their order.
@@ -165,7 +166,7 @@ func (d *drawer) later(task *v1.GPUTask, at time.Duration) []Step {
 		return Step{At: at, Verb: verb, Namespace: task.Namespace, Name: task.Name}
 	}
 	switch {
-	case task.Spec.Template.Annotations[annotationStuckOn] != "" && task.Spec.StartTimeoutSeconds == nil:
+	case isStuckForEver(task):
 		// Its user looks at it some time later, and has had enough.
 		end := step(at+20*time.Second+after(), VerbDelete)
 		end.Task = task
@@ -186,6 +187,12 @@ func (d *drawer) later(task *v1.GPUTask, at time.Duration) []Step {
 	default:
 		return nil
 	}
+}
+
+// isStuckForEver reports whether Pods of a task may hold their GPUs without starting until somebody deletes the task.
+func isStuckForEver(task *v1.GPUTask) bool {
+	annotations := task.Spec.Template.Annotations
+	return annotations[annotationStuckOn] != "" && annotations[annotationStuckFor] == "" && task.Spec.StartTimeoutSeconds == nil
 }
 
 // changes returns how a program changes a task: it suspends it, and changes and resumes it at once, without waiting until its Pods
@@ -319,7 +326,7 @@ func (d *drawer) policies(task *v1.GPUTask) {
 var refusals = []string{"Evicted", "InvalidNodeInfo", "NodePorts", "NodeShutdown", "OutOfcpu", "TaintToleration", "UnexpectedAdmissionError"}
 
 // nodes draws which nodes refuse the Pods of a task, and on which they never start: half of the nodes at most, so that there is another
-// one.
+// one. Or they start late on all nodes: when the ConfigMap has come that a volume needs.
 func (d *drawer) nodes(task *v1.GPUTask) {
 	if len(d.Nodes) == 0 {
 		return
@@ -338,6 +345,12 @@ func (d *drawer) nodes(task *v1.GPUTask) {
 		if !d.chance(3) {
 			task.Spec.StartTimeoutSeconds = new(int32(5 + d.random.IntN(10))) //nolint:gosec // small
 		}
+	case 6, 7:
+		annotations[annotationStuckOn], annotations[annotationStuckIn] = "*", "mount"
+		annotations[annotationStuckFor] = fmt.Sprintf("%ds", 5+d.random.IntN(15))
+		task.Spec.Template.Spec.Volumes = append(task.Spec.Template.Spec.Volumes, corev1.Volume{Name: "settings", VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: task.Name}},
+		}})
 	}
 }
 

@@ -67,7 +67,7 @@ type Bookkeeper struct {
 	book *accounting.Book
 	// ended are Pods whose end is not counted yet. Most of them no longer exist.
 	ended map[types.UID]accounting.Pod
-	// open are the Pods that were counted up to the book's AsOf and had not ended.
+	// open are the Pods that the last pass has shown and that had not ended; nil before the first one.
 	open map[types.UID]*corev1.Pod
 	// vanished are those of them that were not shown by the last pass.
 	vanished map[types.UID]bool
@@ -146,12 +146,12 @@ func (b *Bookkeeper) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.open = open
 	for b.book.AsOf.Before(until) {
 		if err := b.write(ctx, pods, until); err != nil {
 			return err
 		}
 	}
-	b.open = open
 	maps.DeleteFunc(b.ended, func(_ types.UID, pod accounting.Pod) bool { return pod.Ended.Before(b.book.AsOf) })
 	return nil
 }
@@ -278,8 +278,11 @@ func (b *Bookkeeper) remember(translate *translator, pod *corev1.Pod) {
 	if _, known := b.ended[pod.UID]; known {
 		return
 	}
-	late := endOf(pod).Before(b.book.AsOf)
-	if late && b.open[pod.UID] == nil {
+	// A node's clock may be wrong, so that the end seems to be long ago, or is yet to come.
+	end := endOf(pod)
+	late := end.Before(b.book.AsOf) || end.After(b.deps.Clock.Now().Add(queueing.MaxAhead))
+	wasShown := b.open != nil && pod.CreationTimestamp.Time.Before(b.book.AsOf) // by the last pass
+	if b.open[pod.UID] == nil && (late || wasShown) {
 		return // its end is counted
 	}
 	ended := translate.pod(pod)

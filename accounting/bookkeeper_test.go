@@ -350,6 +350,68 @@ func TestAPodThatIsDeletedIsCountedUntilThen(t *testing.T) {
 	}
 }
 
+// changePod changes the status of a Pod and waits until the process knows it. The clock stands still.
+func (f *fixture) changePod(pod *corev1.Pod) {
+	f.t.Helper()
+	if _, err := f.kube.CoreV1().Pods("default").Update(f.t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+	known, reader := false, f.pods.NewReader()
+	f.within(0, "the process knows that Pod "+pod.Name+" has changed", func() (bool, any) {
+		err := reader.Each(func(shown *corev1.Pod) {
+			known = known || shown.Name == pod.Name && shown.Status.Phase == pod.Status.Phase
+		})
+		return known, err
+	})
+}
+
+// A node says when a Pod began and ended, and its clock may be wrong, or be set meanwhile.
+func TestTheClocksOfNodesMayBeWrong(t *testing.T) {
+	t.Parallel()
+	const wrong, passes = 40 * time.Minute, 2 * time.Minute
+	for name, test := range map[string]struct {
+		// seen is by how much the node's clock was ahead when it saw the Pod, ended by how much when the Pod ended.
+		seen, ended time.Duration
+		// early is how much less may be counted than was used, late how much more.
+		early, late time.Duration
+	}{
+		"it is right":                      {},
+		"it is ahead":                      {seen: wrong, ended: wrong},
+		"it is behind":                     {seen: -wrong, ended: -wrong},
+		"it is a little ahead":             {seen: 30 * time.Second, ended: 30 * time.Second, late: 30 * time.Second},
+		"it was ahead, and is set":         {seen: wrong, early: passes},
+		"it was behind, and is set":        {seen: -wrong, early: passes},
+		"it is ahead since it saw the Pod": {ended: wrong, early: passes},
+		"it is behind since then":          {ended: -wrong, early: passes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seenAt := func(pod *corev1.Pod) {
+				seen := metav1.NewTime(pod.Status.StartTime.Add(test.seen))
+				pod.Status.StartTime = &seen
+			}
+			f := newFixture(t, testTime, node, newPod("runs", 4, bound(0), seenAt), newPod("is-deleted", 4, bound(0), seenAt))
+			f.countedUntil(testTime.Add(5 * time.Minute))
+			ran := f.clock.Since(testTime)
+			f.deletePod("is-deleted")
+			f.changePod(newPod("runs", 4, bound(0), seenAt, ended(corev1.PodFailed, ran+test.ended)))
+			var books []*accounting.Book
+			f.within(20*time.Second, "an hour is counted", func() (bool, any) {
+				books = f.books()
+				return books[len(books)-1].AsOf.After(testTime.Add(time.Hour)), books
+			})
+			got := rows(books, accounting.ByTask)
+			if used := got["Pod/runs"]; used.Used < gpuSeconds(4, ran-test.early) || used.Used > gpuSeconds(4, ran+test.late) || used.Lost > used.Used || used.Lost < 0 {
+				t.Errorf("the Pod that ended has used %v, want %v (at most %v less or %v more); lost is %v",
+					used.Used.Seconds(), gpuSeconds(4, ran).Seconds(), test.early, test.late, used.Lost.Seconds())
+			}
+			if used := got["Pod/is-deleted"].Used; used != gpuSeconds(4, ran) {
+				t.Errorf("the Pod that was deleted has used %v, want %v", used.Seconds(), gpuSeconds(4, ran).Seconds())
+			}
+		})
+	}
+}
+
 func TestAFailedWriteLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, testTime, node, newPod("runs", 4, bound(0)))

@@ -39,7 +39,7 @@ func (p *Pod) timeout() time.Duration { return max(Timeout(p.Pod), p.Notice) }
 // Last returns when a Pod last saved its work: the later time of its own and its task's annotation.
 // It is the zero time if that is not known; text that is not a time is ignored.
 func (p *Pod) Last() time.Time {
-	own, task := timeIn(p.Annotations, v1.AnnotationLastCheckpoint), timeIn(p.Task, v1.AnnotationLastCheckpoint)
+	own, task := lastOwn(p.Pod), timeIn(p.Task, v1.AnnotationLastCheckpoint)
 	if task.After(own) {
 		return task
 	}
@@ -80,7 +80,12 @@ func Request(pod types.UID, now time.Time) podwrite.Patch {
 // IsRequested reports whether a Pod was asked for a checkpoint that it has not confirmed itself.
 func IsRequested(pod *corev1.Pod) bool {
 	asked := timeIn(pod.Annotations, v1.AnnotationCheckpointRequested)
-	return !asked.IsZero() && timeIn(pod.Annotations, v1.AnnotationLastCheckpoint).Before(asked)
+	return !asked.IsZero() && lastOwn(pod).Before(asked)
+}
+
+// lastOwn returns when a Pod last saved its work as it says itself, by the clock of its node.
+func lastOwn(pod *corev1.Pod) time.Time {
+	return podfacts.ServerTime(pod, timeIn(pod.Annotations, v1.AnnotationLastCheckpoint))
 }
 
 // Since returns when the work began that is lost if a Pod is stopped now: when it started, or at

@@ -19,6 +19,14 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) string { return now.Add(-d).Format(time.RFC3339) }
 
+// seenByAClock has the node see a Pod as soon as it is bound, by a clock that is ahead, or behind.
+func seenByAClock(p *corev1.Pod, ahead time.Duration) {
+	bound := metav1.NewTime(now.Add(-2 * time.Hour))
+	seen := metav1.NewTime(bound.Add(ahead))
+	p.Status.StartTime = &seen
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: bound}}
+}
+
 func TestBefore(t *testing.T) {
 	t.Parallel()
 	const timeout, requested, saved = v1.AnnotationCheckpointTimeout, v1.AnnotationCheckpointRequested, v1.AnnotationLastCheckpoint
@@ -37,13 +45,21 @@ func TestBefore(t *testing.T) {
 		"a Pod that saved its work within the second of the request":     {annotations: map[string]string{timeout: "60", requested: ago(20 * time.Second), saved: ago(20 * time.Second)}},
 		"a checkpoint before the request does not count":                 {annotations: map[string]string{timeout: "60", requested: ago(20 * time.Second), saved: ago(21 * time.Second)}, wait: 40 * time.Second},
 		"a request that was made for something else long ago is renewed": {annotations: map[string]string{timeout: "60", requested: ago(time.Hour), saved: ago(59 * time.Minute)}, ask: true, wait: time.Minute},
-		"a Pod that does not run has nothing to save":                    {annotations: map[string]string{timeout: "60"}, change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }},
-		"a Pod that is being deleted is past saving":                     {annotations: map[string]string{timeout: "60"}, change: func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }},
-		"a Pod can't ask for more time than a task":                      {annotations: map[string]string{timeout: "99999"}, ask: true, wait: time.Hour},
-		"a timeout in words is none":                                     {annotations: map[string]string{timeout: "soon"}},
-		"a request by a clock that is ahead has its time, and no more":   {annotations: map[string]string{timeout: "60", requested: ago(-time.Minute)}, wait: time.Minute},
-		"a request of the far future is made again":                      {annotations: map[string]string{timeout: "60", requested: "9999-12-31T23:59:59Z"}, ask: true, wait: time.Minute},
-		"a request at a time that is none is made again":                 {annotations: map[string]string{timeout: "60", requested: "now"}, ask: true, wait: time.Minute},
+		"a Pod that has saved its work by a clock that is an hour behind": {
+			annotations: map[string]string{timeout: "60", requested: ago(20 * time.Second), saved: ago(time.Hour + time.Second)},
+			change:      func(p *corev1.Pod) { seenByAClock(p, -time.Hour) },
+		},
+		"a checkpoint before the request by a clock that is an hour ahead": {
+			annotations: map[string]string{timeout: "60", requested: ago(20 * time.Second), saved: ago(21*time.Second - time.Hour)},
+			change:      func(p *corev1.Pod) { seenByAClock(p, time.Hour) }, wait: 40 * time.Second,
+		},
+		"a Pod that does not run has nothing to save":                  {annotations: map[string]string{timeout: "60"}, change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }},
+		"a Pod that is being deleted is past saving":                   {annotations: map[string]string{timeout: "60"}, change: func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }},
+		"a Pod can't ask for more time than a task":                    {annotations: map[string]string{timeout: "99999"}, ask: true, wait: time.Hour},
+		"a timeout in words is none":                                   {annotations: map[string]string{timeout: "soon"}},
+		"a request by a clock that is ahead has its time, and no more": {annotations: map[string]string{timeout: "60", requested: ago(-time.Minute)}, wait: time.Minute},
+		"a request of the far future is made again":                    {annotations: map[string]string{timeout: "60", requested: "9999-12-31T23:59:59Z"}, ask: true, wait: time.Minute},
+		"a request at a time that is none is made again":               {annotations: map[string]string{timeout: "60", requested: "now"}, ask: true, wait: time.Minute},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -250,6 +250,7 @@ func Gone(pod *corev1.Pod, at metav1.Time) *corev1.Pod {
 	ended := pod.DeepCopy() // caches are never changed
 	ended.Status.Phase, ended.Status.Reason = corev1.PodFailed, ReasonDeleted
 	if _, known := podfacts.EndedAt(ended); !known {
+		at = metav1.NewTime(podfacts.NodeTime(pod, at.Time))
 		ended.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at}}}}
 	}
 	return ended

@@ -93,6 +93,9 @@ func (a *Account) add(holding *Holding, own bool, since time.Time, halfLife time
 	if from.Before(since) {
 		from = since
 	}
+	if until.After(a.All.At.Add(queueing.MaxAhead)) {
+		return // it has ended, but not by its node's clock, which is wrong
+	}
 	if until.IsZero() || until.After(a.All.At) {
 		until = a.All.At
 	}

@@ -164,6 +164,11 @@ func TestUsageDoesNotDependOnWhoCountsWhen(t *testing.T) {
 				accounts = Accounts{}
 			}
 			accounts.Load(queues)
+			for i := range view.Holdings {
+				if view.Holdings[i].Until.After(at) {
+					view.Holdings[i].Until = time.Time{} // it has not ended yet
+				}
+			}
 			accounts.Charge(view.tree, view.Holdings, at, shortHalfLife)
 			report := NewReport(view, accounts, shortHalfLife, at)
 			for _, queue := range queues {
@@ -232,6 +237,23 @@ func TestAClockThatWasAheadDoesNotEndTheCount(t *testing.T) {
 		if got := accounts["q"].Total; got != want {
 			t.Errorf("after a clock that was %v ahead, %v GPU-seconds are counted in ten minutes, want %v", ahead, got, want)
 		}
+	}
+}
+
+// A Pod has ended, according to its node in three hours.
+func TestAPodThatEndsInTheFutureHasEnded(t *testing.T) {
+	t.Parallel()
+	queue := newQueue("q", "")
+	queue.CreationTimestamp = ago(time.Hour)
+	accounts := Accounts{}
+	accounts.Load([]*v1.GPUQueue{queue})
+	tree := queueing.NewTree([]queueing.Queue{{Name: "q"}})
+	holdings := []Holding{{Queue: "q", Amount: queueing.GPU, From: now.Add(-time.Hour), Until: now.Add(3 * time.Hour)}}
+	for minute := range 300 {
+		accounts.Charge(tree, holdings, now.Add(time.Duration(minute)*time.Minute), queueing.DefaultHalfLife)
+	}
+	if got := time.Duration(accounts["q"].Total) * time.Second; got > queueing.MaxAhead+time.Minute {
+		t.Errorf("%v were counted after it had ended", got)
 	}
 }
 

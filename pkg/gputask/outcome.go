@@ -71,7 +71,7 @@ func (o outcome) isActive() bool {
 // isLeaving reports whether the Pod is being deleted, and did not end before.
 func (o outcome) isLeaving() bool { return o == podTerminating || o == podStopped }
 
-// endOf returns when a Pod ended, by its node's clock; the zero time if nobody knows.
+// endOf returns when a Pod ended; the zero time if nobody knows.
 func endOf(pod *corev1.Pod) time.Time {
 	end, _ := podfacts.EndedAt(pod)
 	return end

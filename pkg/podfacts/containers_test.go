@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestWorkContainer(t *testing.T) {
@@ -121,6 +122,56 @@ func TestTimes(t *testing.T) {
 	}
 	if at := FirstStarted(restarted); !at.Equal(ago(time.Hour).Time) {
 		t.Errorf("it began first at %v, want its own start", at)
+	}
+}
+
+// TestTimesAreThoseOfTheAPIServer has a Pod that was bound an hour ago, whose container was started again 40 minutes ago and ended a
+// minute ago.
+func TestTimesAreThoseOfTheAPIServer(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		// ahead is by how much its node's clock is, seen is how long after its Binding the node saw the Pod.
+		ahead, seen time.Duration
+		// wrong is by how much what is returned is too late, and latest by how much EndedBy is.
+		wrong, latest time.Duration
+	}{
+		"a clock that is right":            {},
+		"a node that is slow to see it":    {seen: 30 * time.Second},
+		"a clock that is a little ahead":   {ahead: 50 * time.Second, wrong: 50 * time.Second, latest: 50 * time.Second},
+		"a clock that is hours ahead":      {ahead: 3 * time.Hour, latest: 3 * time.Hour},
+		"a clock that is a little behind":  {ahead: -20 * time.Second, latest: maxPickUp},
+		"a clock that is hours behind":     {ahead: -3 * time.Hour, latest: maxPickUp},
+		"a clock that was never set":       {ahead: time.Unix(7200, 0).Sub(now), latest: maxPickUp},
+		"a node that came back to see it":  {seen: 10 * time.Minute, wrong: -10 * time.Minute},
+		"one that is ahead, and came back": {ahead: 3 * time.Hour, seen: 10 * time.Minute, wrong: -10 * time.Minute, latest: 3 * time.Hour},
+	} {
+		node := func(since time.Duration) metav1.Time { return ago(since - tc.ahead) }
+		restarted := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: node(40 * time.Minute)}}
+		pod := makePod().states(restarted, running()).with(func(p *corev1.Pod) {
+			seen := node(time.Hour - tc.seen)
+			p.Status.StartTime, p.Status.ContainerStatuses[0].RestartCount = &seen, 1
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Hour)}}
+		})
+		check := func(what string, got time.Time, since, wrong time.Duration) {
+			t.Helper()
+			if want := ago(since - wrong); !got.Equal(want.Time) {
+				t.Errorf("%s: %s at %v, want %v", name, what, got, want)
+			}
+		}
+		check("its work began", Started(pod.Pod), 40*time.Minute, tc.wrong)
+		check("it began first", FirstStarted(pod.Pod), time.Hour-tc.seen, tc.wrong)
+		end := ended(0, "Completed")
+		end.Terminated.StartedAt, end.Terminated.FinishedAt = node(40*time.Minute), node(time.Minute)
+		pod = pod.states(end)
+		began, _ := BeganAt(pod.Pod)
+		check("its container began", began, 40*time.Minute, tc.wrong)
+		at, _ := EndedAt(pod.Pod)
+		check("it ended", at, time.Minute, tc.wrong)
+		by, _ := EndedBy(pod.Pod)
+		check("it had ended", by, time.Minute, tc.latest)
+		if got := ServerTime(pod.Pod, NodeTime(pod.Pod, now)); !got.Equal(now) {
+			t.Errorf("%s: there and back again it is %v", name, got)
+		}
 	}
 }
 

@@ -21,19 +21,19 @@ func BoundAt(pod *corev1.Pod) (at time.Time, known bool) {
 	return pod.CreationTimestamp.Time, !pod.CreationTimestamp.IsZero()
 }
 
-// EndedAt returns when the last container of a Pod ended, by its node's clock: of those for initialization, one that has failed. It is
-// not known of Pods that were stopped before a container ran, and of those whose containers were lost.
+// EndedAt returns when the last container of a Pod ended: of those for initialization, one that has failed. It is not known of Pods
+// that were stopped before a container ran, and of those whose containers were lost.
 func EndedAt(pod *corev1.Pod) (at time.Time, known bool) {
 	for _, end := range Ends(pod) {
 		if (end.ExitCode != 0 || RoleOf(pod, end.Container) != Init) && end.FinishedAt.After(at) {
 			at = end.FinishedAt.Time
 		}
 	}
-	return at, !at.IsZero()
+	return ServerTime(pod, at), !at.IsZero()
 }
 
-// BeganAt returns when the first container of a Pod began, by its node's clock; those for initialization do not count. One that could
-// not be started has no begin, though a container runtime may write one of 1970.
+// BeganAt returns when the first container of a Pod began; those for initialization do not count. One that could not be started
+// has no begin, though a container runtime may write one of 1970.
 func BeganAt(pod *corev1.Pod) (at time.Time, known bool) {
 	for i := range pod.Status.ContainerStatuses {
 		var began time.Time
@@ -47,30 +47,29 @@ func BeganAt(pod *corev1.Pod) (at time.Time, known bool) {
 			at = began
 		}
 	}
-	return at, !at.IsZero()
+	return ServerTime(pod, at), !at.IsZero()
 }
 
-// Started returns when a Pod began its current work, by its node's clock: a container that was restarted has lost everything before.
+// Started returns when a Pod began its current work: a container that was restarted has lost everything before.
 func Started(pod *corev1.Pod) time.Time {
 	work := WorkContainer(pod)
 	for i := range pod.Status.ContainerStatuses {
 		if status := &pod.Status.ContainerStatuses[i]; status.Name == work && WasRestarted(status) {
-			return status.State.Running.StartedAt.Time
+			return ServerTime(pod, status.State.Running.StartedAt.Time)
 		}
 	}
 	return FirstStarted(pod)
 }
 
-// FirstStarted returns when a Pod began its first work, by its node's clock. Its owner can't put that off by restarting it.
+// FirstStarted returns when a Pod began its first work. Its owner can't put that off by restarting it.
 func FirstStarted(pod *corev1.Pod) time.Time {
 	if pod.Status.StartTime != nil {
-		return pod.Status.StartTime.Time
+		return ServerTime(pod, pod.Status.StartTime.Time)
 	}
 	return pod.CreationTimestamp.Time
 }
 
-// EndedBeforeDeletion reports whether a Pod's containers had ended when its deletion was requested. The one is a time of the node's
-// clock, the other of the API server's.
+// EndedBeforeDeletion reports whether a Pod's containers had ended when its deletion was requested.
 func EndedBeforeDeletion(pod *corev1.Pod) bool {
 	var grace time.Duration
 	if pod.DeletionGracePeriodSeconds != nil {
@@ -80,29 +79,49 @@ func EndedBeforeDeletion(pod *corev1.Pod) bool {
 	return known && end.Before(pod.DeletionTimestamp.Add(-grace))
 }
 
-// EndedBy returns by when a Pod had ended, by the API server's clock: if the clock of its node is behind, that is later than EndedAt says.
+// EndedBy returns by when a Pod had certainly ended, which may be later than EndedAt says. If its node's clock is ahead, what ended
+// before a deletion may so seem to have ended after it, and runs again, which does no harm.
 func EndedBy(pod *corev1.Pod) (at time.Time, known bool) {
 	end, known := EndedAt(pod)
-	return end.Add(clockLag(pod)), known
+	switch wrong := clockError(pod); {
+	case wrong > 0: // or its node was slow to see it
+		end = end.Add(wrong)
+	case wrong < 0:
+		end = end.Add(maxPickUp)
+	}
+	return end, known
 }
 
-// maxPickUp is how long a kubelet takes at most to see a Pod that was bound to its node, as far as
-// clockLag is concerned.
-const maxPickUp = 10 * time.Second
+const (
+	// resolution is that of times in the API.
+	resolution = time.Second
+	// maxPickUp is how long a kubelet takes at most to see a Pod that was bound to its node, as far as clocks are concerned that are
+	// behind, and maxLatePickUp for those that are ahead: within that time, the scheduler learns that a node is not ready.
+	maxPickUp     = 10 * time.Second
+	maxLatePickUp = time.Minute
+)
 
-// clockLag returns by how much the clock of a Pod's node may be behind the API server's, 0 if
-// nothing suggests that it is: the kubelet can't have seen the Pod before it was bound. A clock
-// that is ahead does no harm: what ended before the deletion may seem to have ended after it, and
-// runs again.
-func clockLag(pod *corev1.Pod) time.Duration {
+// ServerTime returns when it was by the API server's clock what it was by the clock of a Pod's node. The zero time stays as it is.
+func ServerTime(pod *corev1.Pod, node time.Time) time.Time {
+	if node.IsZero() {
+		return node
+	}
+	return node.Add(-clockError(pod))
+}
+
+// NodeTime is the opposite of ServerTime.
+func NodeTime(pod *corev1.Pod, server time.Time) time.Time { return server.Add(clockError(pod)) }
+
+// clockError returns by how much the clock of a Pod's node is ahead of the API server's, or behind it if that is negative; 0 if nothing
+// suggests either. The kubelet can't have seen the Pod before it was bound, and sees it soon after that.
+func clockError(pod *corev1.Pod) time.Duration {
 	bound := Condition(pod, corev1.PodScheduled)
-	if bound == nil || bound.Status != corev1.ConditionTrue || pod.Status.StartTime == nil {
+	if bound == nil || bound.Status != corev1.ConditionTrue || bound.LastTransitionTime.IsZero() || pod.Status.StartTime == nil {
 		return 0
 	}
-	const resolution = time.Second // of times in the API
-	lag := bound.LastTransitionTime.Sub(pod.Status.StartTime.Time)
-	if lag <= resolution {
+	seen := pod.Status.StartTime.Sub(bound.LastTransitionTime.Time)
+	if -resolution <= seen && seen <= maxLatePickUp {
 		return 0
 	}
-	return lag + maxPickUp
+	return seen
 }

@@ -199,14 +199,10 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 }
 
 func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pods []*corev1.Pod) gputask.Input {
-	unreachable := c.unreachableNodes(ctx, pods)
 	return gputask.Input{
-		Task: task,
-		Pods: pods,
-		UnreachableSince: func(node string) (time.Time, bool) {
-			since, found := unreachable[node]
-			return since, found
-		},
+		Task:       task,
+		Pods:       pods,
+		NotReady:   c.notReady(ctx, pods),
 		OtherNodes: func(pod *corev1.Pod, than []string) bool { return c.otherNodes(ctx, pod, than) },
 		HasService: c.hasService(task),
 		Lookup: func(name string) *v1.GPUTask {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +17,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/podwrite"
 )
 
@@ -27,19 +27,18 @@ const reasonForceDeleted = "PodForceDeleted"
 // parallelReads is how many Nodes are read at the same time for one task.
 const parallelReads = 16
 
-// unreachableNodes returns since when those nodes of a task's Pods have been unreachable on which a
-// Pod does not stop, or is not ready. They are read from the API server: Pods rarely take longer than they may, and
-// nodes are rarely unreachable.
-func (c *Controller) unreachableNodes(ctx context.Context, pods []*corev1.Pod) map[string]time.Time {
+// notReady returns the nodes that are not ready on which a Pod of a task does not stop, does not begin or is not ready. They are
+// read from the API server: Pods rarely take longer than they may, and nodes are rarely not ready.
+func (c *Controller) notReady(ctx context.Context, pods []*corev1.Pod) map[string]*podfacts.NotReady {
 	var names []string
 	for _, pod := range pods {
-		if gputask.MayBeUnreachable(pod, c.clock.Now()) {
+		if gputask.DependsOnNode(pod, c.clock.Now()) {
 			names = append(names, pod.Spec.NodeName)
 		}
 	}
 	slices.Sort(names)
 	var mu sync.Mutex
-	since := map[string]time.Time{}
+	found := map[string]*podfacts.NotReady{}
 	var group errgroup.Group
 	group.SetLimit(parallelReads)
 	for _, name := range slices.Compact(names) {
@@ -51,29 +50,18 @@ func (c *Controller) unreachableNodes(ctx context.Context, pods []*corev1.Pod) m
 			if err != nil {
 				return fmt.Errorf("node %s: %w", name, err)
 			}
-			if at, unreachable := unreachableSince(node); unreachable {
+			if state := podfacts.NodeNotReady(node); state != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				since[name] = at
+				found[name] = state
 			}
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
-		klog.FromContext(ctx).Error(err, "Whether the nodes of Pods that do not stop, or are not ready, are unreachable is not known")
+		klog.FromContext(ctx).Error(err, "Whether the nodes of Pods that do not stop, do not begin or are not ready are ready is not known")
 	}
-	return since
-}
-
-// unreachableSince returns since when the control plane has not heard of a node: its condition Ready
-// is Unknown then.
-func unreachableSince(node *corev1.Node) (since time.Time, unreachable bool) {
-	for i := range node.Status.Conditions {
-		if ready := &node.Status.Conditions[i]; ready.Type == corev1.NodeReady {
-			return ready.LastTransitionTime.Time, ready.Status == corev1.ConditionUnknown
-		}
-	}
-	return time.Time{}, false
+	return found
 }
 
 // forceDelete deletes Pods without waiting for their nodes to confirm that they have stopped.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // lostPodPause is the minimum time between the creation of a Pod and its replacement after
@@ -59,9 +60,8 @@ type Input struct {
 	Cycle []string
 	// HasWaitingDependents is true while another task waits for this one.
 	HasWaitingDependents bool
-	// UnreachableSince returns since when a node has been unreachable; false if it is not. It is only
-	// called for the nodes of Pods that are overdue.
-	UnreachableSince func(node string) (since time.Time, unreachable bool)
+	// NotReady has those nodes of Pods, for which DependsOnNode is true, that are not ready.
+	NotReady map[string]*podfacts.NotReady
 	// OtherNodes reports whether there are nodes for a Pod that are none of the given ones. It is only called for tasks that
 	// fail otherwise; nil if it can't be told, and there are none.
 	OtherNodes func(pod *corev1.Pod, than []string) bool
@@ -170,9 +170,9 @@ type decision struct {
 	completed, failed indexSet
 	plan              Plan
 	status            *v1.GPUTaskStatus // of the plan
-	// unreachable says which Pods are kept although they should have stopped, as their nodes do not answer; "" if none is.
+	// unreachable says which Pods are kept although they should have stopped, as their nodes are not ready; "" if none is.
 	unreachable string
-	// silent says which Pods are supposed to run on nodes that do not answer; "" if none is.
+	// silent says which Pods are supposed to run on nodes that are not ready; "" if none is.
 	silent string
 }
 

@@ -53,7 +53,7 @@ func (d *decision) startingText() string {
 		return fmt.Sprintf("%s: %s (%s)", d.podsWait(d.countNotRunning())+noCause, podOnNode(m.pod), state)
 	}
 	return fmt.Sprintf("%s: %s has not started since %s (%s): %s", d.podsWait(d.countNotRunning())+noCause,
-		podOnNode(m.pod), utc(boundAt(m.pod)), state, missing)
+		podOnNode(m.pod), utc(boundAt(m.pod)), state, cmp.Or(d.notReadyText(m.pod.Spec.NodeName), missing))
 }
 
 // startsSlowly reports whether a starting member has had its node for a while.
@@ -78,9 +78,14 @@ func (d *decision) slowText() string {
 	return d.startingText()
 }
 
+// hasNotBegun reports whether the node of a Pod has not begun with it.
+func hasNotBegun(pod *corev1.Pod) bool {
+	return pod.Status.StartTime == nil && len(pod.Status.ContainerStatuses) == 0
+}
+
 // startState returns what a Pod that has a node does there, in Kubernetes' word, and what is missing.
 func startState(pod *corev1.Pod) (state, missing string) {
-	if pod.Status.StartTime == nil && len(pod.Status.ContainerStatuses) == 0 {
+	if hasNotBegun(pod) {
 		return "Scheduled", "the node has not begun with it"
 	}
 	for i := range pod.Status.InitContainerStatuses {
@@ -135,7 +140,7 @@ func (d *decision) isLate(m *member) bool {
 // lateText says which Pod has not started in time, and what it was waiting for.
 func (d *decision) lateText(m *member) string {
 	state, missing := startState(m.pod)
-	why := cmp.Or(containerText(m.pod), state+": "+missing)
+	why := cmp.Or(containerText(m.pod), state+": "+cmp.Or(d.notReadyText(m.pod.Spec.NodeName), missing))
 	return fmt.Sprintf("%s did not start within %d s (startTimeoutSeconds): %s", podOnNode(m.pod), int64(d.startTimeout().Seconds()), why)
 }
 

@@ -34,21 +34,37 @@ const (
 
 // leaveUnreachableNodes requests the forced deletion of Pods that should have stopped, and whose
 // node has been unreachable for as long as the task says, or all tasks do. It reports those that have to wait, and those that
-// are supposed to run on such nodes.
+// are supposed to run on such nodes, or on others that are not ready.
 func (d *decision) leaveUnreachableNodes() {
+	kept, quiet := d.overduePods(), d.quietPods()
+	switch lost, silent := d.onSilentNodes(kept), d.onSilentNodes(quiet); {
+	case len(lost) > 0:
+		d.reportKeptPods(lost)
+		return
+	case len(silent) > 0:
+		d.silent = d.mayStillRun(silent)
+		d.setCondition(v1.ConditionNodesReachable, metav1.ConditionFalse, reasonNodeUnreachable, d.silent)
+		return
+	}
+	d.setConditionIfPresent(v1.ConditionNodesReachable, metav1.ConditionTrue, reasonNodesReachable)
+	if len(kept) > 0 {
+		d.unreachable = d.mayStillRun(kept)
+	}
+	if len(quiet) > 0 {
+		d.silent = d.mayStillRun(quiet)
+	}
+}
+
+// overduePods returns the Pods that should have stopped and may still run, since their nodes are not ready. It requests the forced
+// deletion of others.
+func (d *decision) overduePods() []*corev1.Pod {
 	timeout, check := d.unreachableTimeout(), unreachableReport
 	if timeout != nil {
 		check = unreachableCheck
 	}
-	var kept, silent []*corev1.Pod
+	var kept []*corev1.Pod
 	for _, pod := range d.Pods {
 		state := outcomeOf(pod)
-		if isSilent(pod) {
-			if _, unreachable := d.unreachableSince(pod.Spec.NodeName); unreachable {
-				d.requeueAfter(unreachableReport)
-				silent = append(silent, pod)
-			}
-		}
 		if !state.isLeaving() || pod.Spec.NodeName == "" {
 			continue
 		}
@@ -57,24 +73,42 @@ func (d *decision) leaveUnreachableNodes() {
 			continue
 		}
 		d.requeueAfter(check)
-		since, unreachable := d.unreachableSince(pod.Spec.NodeName)
-		switch {
-		case !unreachable:
-		case timeout != nil && d.Now.Sub(since) >= *timeout:
+		switch node := d.NotReady[pod.Spec.NodeName]; {
+		case node == nil:
+		case node.Silent && timeout != nil && d.Now.Sub(node.Since) >= *timeout:
 			d.plan.ForceDelete = append(d.plan.ForceDelete, pod)
 		case state == podTerminating: // what has stopped does not run there
 			kept = append(kept, pod)
 		}
 	}
-	switch {
-	case len(kept) > 0:
-		d.reportKeptPods(kept, timeout)
-	case len(silent) > 0:
-		d.silent = d.mayStillRun(silent)
-		d.setCondition(v1.ConditionNodesReachable, metav1.ConditionFalse, reasonNodeUnreachable, d.silent)
-	default:
-		d.setConditionIfPresent(v1.ConditionNodesReachable, metav1.ConditionTrue, reasonNodesReachable)
+	return kept
+}
+
+// quietPods returns the Pods that run as far as anybody knows, on nodes that are not ready. When a node does not begin with a Pod, it
+// may not be ready, either: that has to be looked at again.
+func (d *decision) quietPods() []*corev1.Pod {
+	var quiet []*corev1.Pod
+	for _, pod := range d.Pods {
+		if isSilent(pod) && d.NotReady[pod.Spec.NodeName] != nil {
+			d.requeueAfter(unreachableReport)
+			quiet = append(quiet, pod)
+		}
+		if isUnseen(pod, d.Now) {
+			d.requeueAfter(unreachableReport)
+		}
 	}
+	return quiet
+}
+
+// onSilentNodes returns those Pods whose nodes do not answer. Other nodes say themselves that they are not ready.
+func (d *decision) onSilentNodes(pods []*corev1.Pod) []*corev1.Pod {
+	var silent []*corev1.Pod
+	for _, pod := range pods {
+		if d.NotReady[pod.Spec.NodeName].Silent {
+			silent = append(silent, pod)
+		}
+	}
+	return silent
 }
 
 // unreachableTimeout returns how long a node must have been unreachable before Pods on it are deleted
@@ -87,18 +121,23 @@ func (d *decision) unreachableTimeout() *time.Duration {
 	return new(time.Duration(*seconds) * time.Second)
 }
 
-func (d *decision) unreachableSince(node string) (since time.Time, unreachable bool) {
-	if d.UnreachableSince == nil {
-		return time.Time{}, false
+// notReadyText says since when a node has not been ready; "" if it is, as far as anybody knows.
+func (d *decision) notReadyText(name string) string {
+	switch node := d.NotReady[name]; {
+	case node == nil:
+		return ""
+	case node.Silent:
+		return fmt.Sprintf("node %s has not answered since %s", name, utc(node.Since))
+	default:
+		return fmt.Sprintf("node %s has not been ready since %s (%s)", name, utc(node.Since), shorten(node.Message))
 	}
-	return d.UnreachableSince(node)
 }
 
 // reportKeptPods says which Pods are kept, as their nodes are unreachable, and what ends that.
-func (d *decision) reportKeptPods(kept []*corev1.Pod, timeout *time.Duration) {
+func (d *decision) reportKeptPods(kept []*corev1.Pod) {
 	limit := "; spec.unreachableNodeTimeoutSeconds can set a limit"
-	if timeout != nil {
-		since, _ := d.unreachableSince(kept[0].Spec.NodeName)
+	if timeout := d.unreachableTimeout(); timeout != nil {
+		since := d.NotReady[kept[0].Spec.NodeName].Since
 		limit = ", at most until " + utc(since.Add(*timeout)) + " (unreachableNodeTimeoutSeconds)"
 	}
 	d.unreachable = fmt.Sprintf("%s: it is kept until the node answers, is deleted or has the taint %s%s",
@@ -106,10 +145,9 @@ func (d *decision) reportKeptPods(kept []*corev1.Pod, timeout *time.Duration) {
 	d.setCondition(v1.ConditionNodesReachable, metav1.ConditionFalse, reasonNodeUnreachable, d.unreachable)
 }
 
-// mayStillRun says since when the node of the first of some Pods has not answered.
+// mayStillRun says since when the node of the first of some Pods has not been ready.
 func (d *decision) mayStillRun(pods []*corev1.Pod) string {
 	first := pods[0]
-	since, _ := d.unreachableSince(first.Spec.NodeName)
 	others := ""
 	switch more := len(pods) - 1; {
 	case more == 1:
@@ -117,7 +155,7 @@ func (d *decision) mayStillRun(pods []*corev1.Pod) string {
 	case more > 1:
 		others = fmt.Sprintf(" (so may %d other Pods of the task on such nodes)", more)
 	}
-	return fmt.Sprintf("node %s has not answered since %s, and Pod %s may still run there%s", first.Spec.NodeName, utc(since), first.Name, others)
+	return fmt.Sprintf("%s, and Pod %s may still run there%s", d.notReadyText(first.Spec.NodeName), first.Name, others)
 }
 
 func utc(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
@@ -131,10 +169,16 @@ func (d *decision) untilStopped(active int) string {
 	return text + ": " + d.unreachable
 }
 
-// MayBeUnreachable reports whether something about a Pod suggests that its node is unreachable: the Pod should have stopped a while
-// ago, and its node has not confirmed that it has, or it is silent.
-func MayBeUnreachable(pod *corev1.Pod, now time.Time) bool {
-	return isSilent(pod) || pod.Spec.NodeName != "" && outcomeOf(pod).isLeaving() && pod.DeletionTimestamp.Add(slowStop).Before(now)
+// DependsOnNode reports whether something about a Pod suggests that its node is not ready: the Pod should have stopped a while
+// ago, and its node has not confirmed that it has, or it is silent, or its node has not begun with it.
+func DependsOnNode(pod *corev1.Pod, now time.Time) bool {
+	return isSilent(pod) || isUnseen(pod, now) ||
+		pod.Spec.NodeName != "" && outcomeOf(pod).isLeaving() && pod.DeletionTimestamp.Add(slowStop).Before(now)
+}
+
+// isUnseen reports whether a Pod has had a node for a while, which has not begun with it.
+func isUnseen(pod *corev1.Pod, now time.Time) bool {
+	return outcomeOf(pod) == podPending && pod.Spec.NodeName != "" && hasNotBegun(pod) && !boundAt(pod).Add(slowStart).After(now)
 }
 
 // isSilent reports whether a Pod runs as far as anybody knows, and is not ready although its containers are. Kubernetes says so of all

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 func TestDecideAboutUnreachableNodes(t *testing.T) {
@@ -21,19 +22,29 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 	}
 	unreachableFor := func(d time.Duration) func(*Input) {
 		return func(in *Input) {
-			in.UnreachableSince = func(string) (time.Time, bool) { return now.Add(-d), true }
+			node := &podfacts.NotReady{Since: now.Add(-d), Silent: true, Message: "Kubelet stopped posting node status."}
+			in.NotReady = map[string]*podfacts.NotReady{"a": node, "b": node}
 		}
 	}
 	unreachableOnly := func(node string) func(*Input) {
 		return func(in *Input) {
-			in.UnreachableSince = func(other string) (time.Time, bool) { return now.Add(-time.Hour), other == node }
+			in.NotReady = map[string]*podfacts.NotReady{node: {Since: now.Add(-time.Hour), Silent: true}}
 		}
+	}
+	saysItIsNot := func(in *Input) {
+		in.NotReady = map[string]*podfacts.NotReady{"a": {Since: now.Add(-time.Hour), Message: "container runtime is down"}}
+	}
+	const itsWord = "node a has not been ready since 2026-11-21 11:00:00 UTC (container runtime is down)"
+	unseen := func() []*corev1.Pod {
+		return pods(single().pod(0, 0).with(func(p *corev1.Pod) {
+			p.Spec.NodeName = "a"
+			bound := metav1.NewTime(now.Add(-2 * time.Minute))
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: bound}}
+		}))
 	}
 	const silent = "node a has not answered since 2026-11-21 11:00:00 UTC, and Pod train may still run there: " +
 		"it is kept until the node answers, is deleted or has the taint node.kubernetes.io/out-of-service"
-	never := func(in *Input) {
-		in.UnreachableSince = func(string) (time.Time, bool) { return time.Time{}, false }
-	}
+	never := func(*Input) {}
 	notReady := func(b podBuilder) podBuilder {
 		return b.condition(corev1.PodReady, corev1.ConditionFalse, "", "")
 	}
@@ -63,6 +74,26 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 		"so does a gang": {
 			task: single().replicas(2), pods: pods(notReady(single().replicas(2).pod(0, 0).running("a")), notReady(single().replicas(2).pod(1, 0).running("b"))), change: unreachableFor(time.Hour),
 			want: wanted{phase: v1.PhaseRunning, message: "and Pod train-0 may still run there (so may 1 other Pod of the task on such a node)", again: unreachableReport},
+		},
+		"a Pod that does not stop on a node that says that it is not ready is not deleted by force": {
+			task: single().with(forcedAfter(300)), pods: stopping(), change: saysItIsNot,
+			want: wanted{phase: v1.PhasePending, message: itsWord + ", and Pod train may still run there", again: unreachableCheck},
+		},
+		"a task that is suspended there": {
+			task: single().suspended(), pods: stopping(), change: saysItIsNot,
+			want: wanted{phase: v1.PhasePending, message: "suspending: waiting for 1 Pod to stop: " + itsWord, again: unreachableReport},
+		},
+		"a task that runs on a node that says that it is not ready": {
+			task: single(), pods: pods(notReady(single().pod(0, 0).running("a"))), change: saysItIsNot,
+			want: wanted{phase: v1.PhaseRunning, message: "running on a; " + itsWord + ", and Pod train may still run there", again: unreachableReport},
+		},
+		"a Pod that an unreachable node has not begun with": {
+			task: single(), pods: unseen(), change: unreachableFor(time.Hour),
+			want: wanted{phase: v1.PhasePending, message: "has not started since 2026-11-21 11:58:00 UTC (Scheduled): node a has not answered since 2026-11-21 11:00:00 UTC", again: unreachableReport},
+		},
+		"a Pod that a node that is ready has not begun with": {
+			task: single(), pods: unseen(), change: never,
+			want: wanted{phase: v1.PhasePending, message: "(Scheduled): the node has not begun with it", again: unreachableReport},
 		},
 		"a Pod whose containers are not ready says nothing about its node": {
 			task: single(), pods: pods(notReady(single().pod(0, 0).running("a")).with(func(p *corev1.Pod) {
@@ -116,8 +147,7 @@ func TestTheConditionSaysWhetherNodesAreReachable(t *testing.T) {
 	t.Parallel()
 	task := makeTask("train").started(time.Minute).phase(v1.PhasePending)
 	in := input(task, pods(task.pod(0, 0).running("a").deletedAgo(time.Hour)))
-	unreachable := true
-	in.UnreachableSince = func(string) (time.Time, bool) { return now.Add(-time.Hour), unreachable }
+	in.NotReady = map[string]*podfacts.NotReady{"a": {Since: now.Add(-time.Hour), Silent: true}}
 	first, err := Decide(in)
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +156,7 @@ func TestTheConditionSaysWhetherNodesAreReachable(t *testing.T) {
 		t.Errorf("the Events are %+v", events)
 	}
 	in.Task = task.DeepCopy()
-	in.Task.Status, unreachable = first.Status, false
+	in.Task.Status, in.NotReady = first.Status, nil
 	second, err := Decide(in)
 	if err != nil {
 		t.Fatal(err)

@@ -118,10 +118,14 @@ func lossOf(index int, pod *corev1.Pod, otherwise string) loss {
 	default:
 		text += "was " + by
 	}
-	if condition := podfacts.Condition(pod, corev1.DisruptionTarget); condition != nil && condition.Reason == corev1.PodReasonPreemptionByScheduler {
-		reason = v1.LossPreempted
+	why := pod.Status.Message
+	if condition := podfacts.Condition(pod, corev1.DisruptionTarget); condition != nil {
+		why = cmp.Or(why, condition.Message) // of a Pod whose containers end in time, the kubelet gives no other
+		if condition.Reason == corev1.PodReasonPreemptionByScheduler {
+			reason = v1.LossPreempted
+		}
 	}
-	if why := cmp.Or(pod.Status.Message, pod.Status.Reason); why != "" {
+	if why = cmp.Or(why, pod.Status.Reason); why != "" {
 		text += ": " + why
 	}
 	return loss{index: index, pod: pod, reason: reason, text: text}

@@ -169,18 +169,25 @@ func isKnown(end *corev1.ContainerStateTerminated) bool {
 // endIsUnknown reports whether nobody knows how the containers of a Pod that has failed ended. If the work's end is known, or that of
 // another container with an error, that is why the Pod has failed.
 func endIsUnknown(pod *corev1.Pod) bool {
-	if end := WorkEnd(pod); end != nil && !isKnown(end) {
+	if status := StatusOf(pod, WorkContainer(pod)); status != nil && isLost(status) {
 		return true
 	}
-	unknown, failed := false, false
-	for _, end := range Ends(pod) {
-		if RoleOf(pod, end.Container) == Sidecar {
-			continue // it does not decide
-		}
-		unknown = unknown || !end.Known()
-		failed = failed || end.Known() && end.ExitCode != 0
+	failed := slices.ContainsFunc(Ends(pod), func(end End) bool {
+		return end.Known() && end.ExitCode != 0 && RoleOf(pod, end.Container) != Sidecar
+	})
+	return !failed && anyStatus(pod, func(status *corev1.ContainerStatus) bool {
+		return isLost(status) && RoleOf(pod, status.Name) != Sidecar // a sidecar does not decide
+	})
+}
+
+// isLost reports whether nobody knows how a container ended. Of one that it does not find, the kubelet first says that it waits to be
+// created again.
+func isLost(status *corev1.ContainerStatus) bool {
+	end := status.State.Terminated
+	if status.State.Waiting != nil {
+		end = status.LastTerminationState.Terminated
 	}
-	return unknown && !failed
+	return end != nil && !isKnown(end)
 }
 
 func isRunning(status *corev1.ContainerStatus) bool { return status.State.Running != nil }

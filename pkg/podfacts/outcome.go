@@ -4,6 +4,8 @@
 package podfacts
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -15,7 +17,7 @@ const (
 	Pending Outcome = iota
 	// Running means that its containers run, or may: on a node that does not answer, nobody knows.
 	Running
-	// Succeeded means that its containers have ended with exit code 0.
+	// Succeeded means that its containers have ended by themselves, with exit code 0.
 	Succeeded
 	// Failed means that it ended by its own fault, an exceeded limit of its own included.
 	Failed
@@ -29,6 +31,9 @@ const (
 func OutcomeOf(pod *corev1.Pod) Outcome {
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
+		if isStoppedByNode(pod) {
+			return Lost // what a program does on SIGTERM, exit code 0 included, says nothing about its work
+		}
 		return Succeeded
 	case corev1.PodFailed:
 		return whyFailed(pod)
@@ -61,6 +66,8 @@ func whyFailed(pod *corev1.Pod) Outcome {
 		return Lost
 	case !ownEnd && anyStatus(pod, isRunning):
 		return Lost // somebody else says that it has failed, as its node does not answer
+	case isRejected(pod) && EverStarted(pod):
+		return Lost // a kubelet that starts admits again what it finds on its node: after a reboot, devices are missing
 	case EverStarted(pod):
 		return Failed
 	case ownEnd && pod.Spec.NodeName == "":
@@ -68,4 +75,10 @@ func whyFailed(pod *corev1.Pod) Outcome {
 	default:
 		return Refused
 	}
+}
+
+// isRejected reports whether the kubelet has not admitted a Pod that has failed. It begins the message of all of them like this, whatever
+// the reason.
+func isRejected(pod *corev1.Pod) bool {
+	return strings.HasPrefix(pod.Status.Message, "Pod was rejected: ")
 }

@@ -26,8 +26,8 @@ func TestWhatPodsCountAs(t *testing.T) {
 		"a Pod whose proxy runs on after the work": {makePod().phase(corev1.PodRunning).states(ended(0, "Completed"), running()), Running, ""},
 		"a Pod on a node that does not answer":     {makePod().phase(corev1.PodUnknown).states(running(), running()), Running, ""},
 		"a Pod that succeeded":                     {makePod().phase(corev1.PodSucceeded).states(ended(0, "Completed"), ended(0, "Completed")), Succeeded, ""},
-		"a Pod that succeeded as its node shut down": {
-			makePod().phase(corev1.PodSucceeded).states(ended(0, "Completed"), ended(0, "Completed")).disrupted(kubelet), Succeeded, "stopped by its node",
+		"a Pod that had succeeded before it was preempted": {
+			makePod().phase(corev1.PodSucceeded).states(ended(0, "Completed"), ended(0, "Completed")).disrupted("PreemptionByScheduler"), Succeeded, "preempted",
 		},
 
 		// By the program's own fault.
@@ -46,6 +46,7 @@ func TestWhatPodsCountAs(t *testing.T) {
 		// The containers were lost, mostly as the node was rebooted.
 		"the kubelet finds no container":           {makePod().failed("", "").states(notFound(), notFound()).wasRunning(), Lost, "lost with its node"},
 		"the kubelet finds no container, in short": {makePod().failed("", "").states(notFound()), Lost, "lost with its node"},
+		"the kubelet finds no container, at first": {makePod().failed("", "").states(waiting("ContainerCreating"), waiting("ContainerCreating")).wasRunning(), Lost, "lost with its node"},
 		"containerd finds no process":              {makePod().failed("", "").states(ended(255, "Unknown"), ended(255, "Unknown")), Lost, "lost with its node"},
 		"the work was lost, the proxy failed":      {makePod().failed("", "").states(notFound(), ended(1, "Error")), Lost, "lost with its node"},
 		"the proxy was lost after the work":        {makePod().failed("", "").states(ended(0, "Completed"), ended(255, "Unknown")), Lost, "lost with its node"},
@@ -58,11 +59,18 @@ func TestWhatPodsCountAs(t *testing.T) {
 		"failed beside a sidecar that was lost": {
 			makePod().failed("", "").initContainer("mesh", true, notFound()).states(ended(1, "Error"), ended(0, "Completed")), Failed, "",
 		},
+		"a GPU missing after a reboot": {
+			makePod().rejected("UnexpectedAdmissionError", "Allocate failed due to no healthy devices present").states(ended(255, "Unknown"), ended(255, "Unknown")), Lost, "lost with its node",
+		},
+		"a full disk as the kubelet started": {
+			makePod().rejected("Evicted", "The node had condition: [DiskPressure]. ").states(ended(143, "Error"), ended(0, "Completed")), Lost, "lost with its node",
+		},
 		"declared lost by a controller": {makePod().failed("NodeLost", "Node node-1 which was running pod train is unresponsive").states(running(), running()), Lost, "lost with its node"},
 
 		// Stopped by somebody.
 		"pressure for a node's memory":       {makePod().failed("Evicted", "The node was low on resource: memory. ").states(ended(137, "Error"), ended(137, "Error")).disrupted(kubelet), Lost, "stopped by its node"},
 		"pressure while the image is pulled": {makePod().failed("Evicted", "The node was low on resource: ephemeral-storage. ").states(notFound(), notFound()).disrupted(kubelet), Lost, "stopped by its node"},
+		"pressure, and exit code 0":          {makePod().phase(corev1.PodSucceeded).states(ended(0, "Completed"), ended(0, "Completed")).disrupted(kubelet), Lost, "stopped by its node"},
 		"a node that shuts down":             {makePod().failed("Terminated", "Pod was terminated in response to imminent node shutdown.").states(ended(143, "Error"), ended(0, "Completed")).disrupted(kubelet), Lost, "stopped by its node"},
 		"room for a critical Pod":            {makePod().failed("Preempting", "Preempted in order to admit critical pod").states(ended(137, "Error"), ended(137, "Error")).disrupted(kubelet), Lost, "stopped by its node"},
 		"a drain":                            {makePod().failed("", "").states(ended(143, "Error"), ended(143, "Error")).disrupted("EvictionByEvictionAPI"), Lost, "evicted"},

@@ -11,6 +11,12 @@ import (
 // a shutdown. An eviction for exceeding a limit of its own is none.
 func IsDisrupted(pod *corev1.Pod) bool { return disruption(pod) != nil }
 
+// isStoppedByNode reports whether its node has stopped a Pod. The kubelet says so when the containers have ended, whatever their exit codes.
+func isStoppedByNode(pod *corev1.Pod) bool {
+	condition := disruption(pod)
+	return condition != nil && condition.Reason == corev1.PodReasonTerminationByKubelet
+}
+
 // StoppedBy returns in a few words what stops a Pod other than itself, or has: "preempted", "evicted", "refused by its node" …; "" if
 // nothing does, or it can't be seen.
 func StoppedBy(pod *corev1.Pod) string {

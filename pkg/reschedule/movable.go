@@ -171,7 +171,7 @@ func complete(task *clusterview.Task) bool {
 	active, succeeded := 0, 0
 	for _, pod := range task.Pods {
 		switch {
-		case pod.Status.Phase == corev1.PodSucceeded:
+		case podfacts.OutcomeOf(pod) == podfacts.Succeeded:
 			succeeded++
 		case !podfacts.Ended(pod):
 			active++

@@ -86,9 +86,10 @@ func snapshotter() string {
 	return "native" // slower, but works everywhere
 }
 
-// importImage imports an image from an archive into containerd.
+// importImage imports an image from an archive into containerd. It is pinned: a kubelet whose disk is full would
+// delete it otherwise, and could not pull it again.
 func importImage(archive string) error {
-	return Ctr("--namespace", "k8s.io", "images", "import", archive)
+	return Ctr("--namespace", "k8s.io", "images", "import", "--label", "io.cri-containerd.pinned=pinned", archive)
 }
 
 // containerdReady returns an error while containerd cannot be used.

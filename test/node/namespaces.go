@@ -82,12 +82,7 @@ func enterNamespaces(dir string) error {
 		return err
 	}
 	for _, folder := range hiddenFolders {
-		if err := mount("tmpfs", folder, "tmpfs", 0); err != nil {
-			return err
-		}
-		// As systemd does on a node: containers may ask that mounts which are made there
-		// later appear in them (mountPropagation: HostToContainer).
-		if err := mount("", folder, "", syscall.MS_SHARED); err != nil {
+		if err := hideFolder(folder); err != nil {
 			return err
 		}
 	}
@@ -100,6 +95,16 @@ func enterNamespaces(dir string) error {
 		return err
 	}
 	return startNetwork()
+}
+
+// hideFolder mounts an empty folder over one.
+func hideFolder(folder string) error {
+	if err := mount("tmpfs", folder, "tmpfs", 0); err != nil {
+		return err
+	}
+	// As systemd does on a node: containers may ask that mounts which are made there
+	// later appear in them (mountPropagation: HostToContainer).
+	return mount("", folder, "", syscall.MS_SHARED)
 }
 
 // guardSetting mounts a regular file over a setting.

@@ -6,6 +6,7 @@
 package realnode
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -20,20 +21,22 @@ import (
 	"falldio.github.io/gpu-controller/test/node"
 )
 
-// getNode returns the real node.
+// getNode returns the real node, also at the end of a test.
 func (s *scene) getNode() *corev1.Node {
 	s.Helper()
-	node, err := s.node.Kube.CoreV1().Nodes().Get(s.Context(), node.Name, metav1.GetOptions{})
+	ctx := context.WithoutCancel(s.Context())
+	node, err := s.node.Kube.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
 	return node
 }
 
-// patchNode changes the real node with a JSON merge patch.
+// patchNode changes the real node with a JSON merge patch, also at the end of a test.
 func (s *scene) patchNode(patch string) {
 	s.Helper()
-	_, err := s.node.Kube.CoreV1().Nodes().Patch(s.Context(), node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	ctx := context.WithoutCancel(s.Context())
+	_, err := s.node.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -4,6 +4,10 @@
 package snapshot
 
 import (
+	"cmp"
+	"iter"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -24,6 +28,12 @@ type Cluster struct {
 func (v *NodeView) Cluster(policy placement.Policy, nodes []*corev1.Node, pods []*corev1.Pod) *Cluster {
 	c := &Cluster{Cluster: placement.NewCluster(policy), Cards: make(map[string]Cards, len(nodes))}
 	described := make(map[string]*placement.Node, len(nodes))
+	onNode := make(map[string][]*corev1.Pod, len(nodes))
+	for _, pod := range pods {
+		if !podfacts.Ended(pod) {
+			onNode[pod.Spec.NodeName] = append(onNode[pod.Spec.NodeName], pod)
+		}
+	}
 	for _, node := range nodes {
 		v.observe(node)
 	}
@@ -36,29 +46,52 @@ func (v *NodeView) Cluster(policy placement.Policy, nodes []*corev1.Node, pods [
 		}
 		described[node.Name], c.Cards[node.Name] = &n, cards
 	}
-	// Pods with known cards come before those whose cards are guessed from what is left.
-	var guessed []*corev1.Pod
-	for _, pod := range pods {
-		node := described[pod.Spec.NodeName]
-		if node == nil || podfacts.Ended(pod) {
-			continue
+	for _, node := range nodes {
+		if n := described[node.Name]; n != nil {
+			c.Problems = append(c.Problems, Fill(c.Cluster, n, c.Cards[node.Name], onNode[node.Name], nil)...)
 		}
-		if _, known := c.Cards[node.Name].Assigned(pod); known || !WantsCards(pod) {
-			c.count(node, pod)
-		} else {
-			guessed = append(guessed, pod)
-		}
-	}
-	for _, pod := range guessed {
-		c.count(described[pod.Spec.NodeName], pod)
 	}
 	return c
 }
 
-// count adds what a Pod holds of its node.
-func (c *Cluster) count(node *placement.Node, pod *corev1.Pod) {
-	use := Occupied(c.Cluster, node, c.Cards[node.Name], pod, nil)
-	c.addProblem(c.Place(placement.Pod{Name: string(pod.UID), Node: node.Name, Use: use}))
+// Fill counts what Pods hold of a node that is empty so far, and what resource claims do, of whose GPUs these are the UUIDs. It returns
+// what could not be counted.
+func Fill(cluster *placement.Cluster, node *placement.Node, cards Cards, pods []*corev1.Pod, claimed []string) (problems []error) {
+	place := func(name string, use placement.Use) {
+		if err := cluster.Place(placement.Pod{Name: name, Node: node.Name, Use: use}); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	occupied := Occupied
+	if held := DevicesUse(cards, claimed); len(held.GPUs) > 0 {
+		occupied = OccupiedBesideClaims
+		place(DevicesName(node.Name), held)
+	}
+	mustGuess := func(pod *corev1.Pod) bool {
+		_, known := cards.Assigned(pod)
+		return !known && WantsCards(pod)
+	}
+	KnownFirst(slices.Values(pods), mustGuess, func(pod *corev1.Pod) {
+		place(string(pod.UID), occupied(cluster, node, cards, pod, nil))
+	})
+	return problems
+}
+
+// KnownFirst calls count for each of the Pods of a node: first for those whose cards are known, then for those whose cards are guessed
+// from what is left, by their UIDs. So all who count the same Pods guess the same.
+func KnownFirst(pods iter.Seq[*corev1.Pod], mustGuess func(*corev1.Pod) bool, count func(*corev1.Pod)) {
+	var guesses []*corev1.Pod
+	for pod := range pods {
+		if mustGuess(pod) {
+			guesses = append(guesses, pod)
+		} else {
+			count(pod)
+		}
+	}
+	slices.SortFunc(guesses, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	for _, pod := range guesses {
+		count(pod)
+	}
 }
 
 func (c *Cluster) addProblem(problem error) {

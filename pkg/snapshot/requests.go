@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
 // Requests returns what a Pod asks for, which is what a node must have free for it. It must
@@ -73,4 +75,10 @@ func equal(a, b corev1.ResourceList) bool {
 // Resized reports whether a bound Pod counts with other amounts on its node than before.
 func Resized(before, after *corev1.Pod) bool {
 	return !equality.Semantic.DeepEqual(held(before), held(after))
+}
+
+// ResourcesChanged reports whether a Pod may hold other resources of its node than before: it was resized, or its cards were corrected.
+func ResourcesChanged(before, after *corev1.Pod) bool {
+	return before.Spec.NodeName != "" && !inventory.SameDevices(before.Annotations[inventory.AssignmentAnnotation], after.Annotations[inventory.AssignmentAnnotation]) ||
+		Resized(before, after)
 }

@@ -4,6 +4,7 @@
 package mirror
 
 import (
+	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,21 +99,7 @@ func (m *Mirror) syncNode(n *node, info fwk.NodeInfo) {
 	}
 	pods := info.GetPods()
 	m.placeDevices(n, pods)
-	// Pods whose cards are known come before those whose cards are guessed from what is
-	// left.
-	guesses := false
-	for _, podInfo := range pods {
-		if pod := podInfo.GetPod(); m.mustGuess(n, pod) {
-			guesses = true
-		} else {
-			m.observe(n, pod)
-		}
-	}
-	if guesses {
-		for _, podInfo := range pods {
-			m.observe(n, podInfo.GetPod())
-		}
-	}
+	snapshot.KnownFirst(podsOf(pods), func(pod *corev1.Pod) bool { return m.mustGuess(n, pod) }, func(pod *corev1.Pod) { m.observe(n, pod) })
 	for uid, e := range n.pods {
 		if e.pass != m.pass {
 			delete(n.pods, uid)
@@ -120,6 +107,17 @@ func (m *Mirror) syncNode(n *node, info fwk.NodeInfo) {
 		}
 	}
 	m.applyReservations(n)
+}
+
+// podsOf returns the Pods of a node of the snapshot.
+func podsOf(infos []fwk.PodInfo) iter.Seq[*corev1.Pod] {
+	return func(yield func(*corev1.Pod) bool) {
+		for _, info := range infos {
+			if !yield(info.GetPod()) {
+				return
+			}
+		}
+	}
 }
 
 // mustGuess reports whether a Pod wants GPUs but nothing says which ones it has.

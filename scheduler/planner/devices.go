@@ -266,7 +266,7 @@ func (p *Planner) refreshDevices(claims fwk.ResourceClaimTracker) {
 	}
 	changed, released := p.mirror.SetDevices(held.Nodes, held.Pods)
 	for _, node := range changed {
-		p.live.setDevices(node, held.Nodes[node])
+		p.capacity.DevicesChanged(node, held.Nodes[node])
 	}
 	if released {
 		p.wake()

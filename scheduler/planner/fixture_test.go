@@ -31,6 +31,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/leadership"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/scheduler/binding"
+	"falldio.github.io/gpu-controller/scheduler/capacity"
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
@@ -120,7 +121,10 @@ func (w *waitingPod) state() (allowed, rejected bool) {
 }
 
 // metricsOnce: metrics can only be registered once in a process.
-var metricsOnce = sync.OnceValues(newInstruments)
+var (
+	metricsOnce = sync.OnceValues(newInstruments)
+	gaugesOnce  = sync.OnceValues(capacity.NewGauges)
+)
 
 // fixture is a planner, and what kube-scheduler's cache knows.
 type fixture struct {
@@ -143,6 +147,10 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	gauges, err := gaugesOnce()
+	if err != nil {
+		tb.Fatal(err)
+	}
 	args, clock := config.DefaultGangArgs(), clocktesting.NewFakeClock(beginning)
 	logger := ktesting.NewLogger(tb, ktesting.NewConfig())
 	f := &fixture{t: tb, handle: handle, clock: clock, infos: map[string]*framework.NodeInfo{}, Planner: &Planner{
@@ -154,6 +162,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 		mirror: mirror.New(logger, clock, args.Levels(), args.NodePools), claims: newClaims(),
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)), metrics: metrics,
 	}}
+	f.capacity = capacity.NewMeter(clock, f.capacitySources(), gauges)
 	f.devices = resourceclaims.NewTracker(cacheLag)
 	f.queues.history = runtimes.NewHistory()
 	f.runners, f.memory, f.classes = map[string]filters.Runner{}, filters.NewMemory(), classCache{}

@@ -23,10 +23,6 @@ type instruments struct {
 	aborted *metrics.Counter
 	victims *metrics.Counter
 	foreign *metrics.Counter
-
-	reserved *metrics.Gauge
-
-	gangStates, claimed, stranded, largest, freeGPUs *metrics.GaugeVec
 }
 
 func newInstruments() (*instruments, error) {
@@ -61,27 +57,12 @@ func newInstruments() (*instruments, error) {
 			Help: "Pods that another gpu-scheduler has bound while this one was the leader: both give out the same GPUs.",
 		}),
 	}
-	i.reserved = metrics.NewGauge(&metrics.GaugeOpts{
-		Subsystem: subsystem, Name: "reserved_gpus", StabilityLevel: metrics.ALPHA,
-		Help: "GPUs reserved for Pods that are being moved, or that others are moved for.",
-	})
-	i.gangStates = gauge("gangs", "Gangs by state, without Pods that are alone: Gathering, Waiting, Planned, Running.", "state")
-	i.claimed = gauge("claimed_nodes", "Nodes claimed for a gang, by the reason why: Starving, Preempting.", "why")
-	i.stranded = gauge("stranded_gpus", "Free GPUs that Pods of a shape can't use, for the most requested shapes.", "shape")
-	i.largest = gauge("largest_gang_pods", "Pods of a shape that one domain of a level has room for.", "level", "shape")
-	i.freeGPUs = gauge("domain_free_gpus", "Whole GPUs that are free in each of the narrowest domains.", "domain")
-	for _, one := range []metrics.Registerable{
-		i.plans, i.gangs, i.pods, i.failed, i.aborted, i.victims, i.foreign, i.reserved, i.gangStates, i.claimed, i.stranded, i.largest, i.freeGPUs,
-	} {
+	for _, one := range []metrics.Registerable{i.plans, i.gangs, i.pods, i.failed, i.aborted, i.victims, i.foreign} {
 		if err := legacyregistry.Register(one); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}
 	}
 	return i, nil
-}
-
-func gauge(name, help string, labels ...string) *metrics.GaugeVec {
-	return metrics.NewGaugeVec(&metrics.GaugeOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
 }
 
 func (i *instruments) started(attempt *gangs.Attempt) {

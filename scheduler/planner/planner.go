@@ -32,6 +32,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/binding"
+	"falldio.github.io/gpu-controller/scheduler/capacity"
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
@@ -83,8 +84,8 @@ type Planner struct {
 	// counter counts the GPUs that Pods ask for with resource claims; nil without dynamic
 	// resource allocation.
 	counter *resourceclaims.Counter
-	// live is the cluster that the metrics about capacity describe.
-	live liveCluster
+	// capacity measures how much there is, for the gauges.
+	capacity *capacity.Meter
 	// evicting is true while Pods of incomplete gangs are being evicted.
 	evicting atomic.Bool
 	// releasing is true while resource claims are being released.
@@ -170,6 +171,11 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 	if p.metrics, err = newInstruments(); err != nil {
 		return nil, err
 	}
+	gauges, err := capacity.NewGauges()
+	if err != nil {
+		return nil, err
+	}
+	p.capacity = capacity.NewMeter(p.clock, p.capacitySources(), gauges)
 	if err = errors.Join(p.watch(), p.watchFailedPods(ctx), p.watchDevices(ctx), p.watchQueues(ctx)); err != nil {
 		return nil, err
 	}
@@ -180,6 +186,11 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 	go p.watchPodGroups(ctx)
 	p.startReports(ctx)
 	return p, nil
+}
+
+// capacitySources are where the gauges have their numbers from.
+func (p *Planner) capacitySources() capacity.Sources {
+	return capacity.Sources{Mirror: p.mirror, Levels: p.levels, Gangs: p.registry.Count, Claimed: p.claims.count}
 }
 
 // Same returns an error if the arguments differ from the Planner's.

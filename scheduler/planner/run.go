@@ -19,8 +19,6 @@ const (
 	maxRequeues = 64
 	// maintenancePeriod is how often incomplete gangs and claims are checked.
 	maintenancePeriod = time.Second
-	// measurePeriod is how often the gauges are updated.
-	measurePeriod = 15 * time.Second
 )
 
 // run does the periodic work until ctx ends.
@@ -32,7 +30,7 @@ func (p *Planner) run(ctx context.Context) {
 	if !p.takeOver(ctx) {
 		return
 	}
-	go p.measureRegularly(ctx) // beside the rest: no gang has to wait for it
+	go p.capacity.Run(ctx, p.current.Load) // beside the rest: no gang has to wait for it
 	go p.estimateRegularly(ctx)
 	requeue, maintenance := p.clock.NewTicker(requeuePeriod), p.clock.NewTicker(maintenancePeriod)
 	defer requeue.Stop()

@@ -30,6 +30,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/trimming"
+	"falldio.github.io/gpu-controller/scheduler/capacity"
 )
 
 // This benchmark is run by bench/schedulerscale, as it needs the planner from inside. The
@@ -425,7 +426,7 @@ func (r *scaleRun) background() (stop func()) {
 	}
 	every(requeuePeriod, func() { r.activate(r.registry.Due(r.Planner.clock.Now(), maxRequeues)) })
 	every(maintenancePeriod, func() { r.maintain(r.t.Context()) })
-	every(measurePeriod, r.measure)
+	every(capacity.Period, r.capacity.Measure)
 	return func() {
 		close(done)
 		group.Wait()

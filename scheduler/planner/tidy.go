@@ -41,7 +41,7 @@ func (p *Planner) markVictims(victims []*corev1.Pod) {
 	p.registry.MarkTerminating(podUIDs(victims), true)
 	var gone []types.UID
 	for _, victim := range victims {
-		if !p.live.has(victim) {
+		if !p.capacity.Has(victim) {
 			gone = append(gone, victim.UID)
 		}
 	}

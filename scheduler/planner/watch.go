@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"falldio.github.io/gpu-controller/pkg/informer"
-	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/pkg/trimming"
@@ -84,7 +83,7 @@ func (p *Planner) podUpdated(old, object any) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
-	p.live.setPod(pod)
+	p.capacity.PodChanged(pod)
 	if !ok {
 		return
 	}
@@ -93,7 +92,7 @@ func (p *Planner) podUpdated(old, object any) {
 	if arrived {
 		p.checkBinder(pod)
 	}
-	if resourcesChanged(before, pod) || arrived && snapshot.HasGPUsOfClaim(pod) || arrived && p.awaitArrivals.CompareAndSwap(true, false) {
+	if snapshot.ResourcesChanged(before, pod) || arrived && snapshot.HasGPUsOfClaim(pod) || arrived && p.awaitArrivals.CompareAndSwap(true, false) {
 		p.wake()
 	}
 	if arrived || !maps.Equal(before.Labels, pod.Labels) {
@@ -114,13 +113,6 @@ func (p *Planner) noteNodeWorks(before, pod *corev1.Pod) {
 	}
 }
 
-// resourcesChanged reports whether a Pod may hold other resources of its node than
-// before: it was resized, or its cards were corrected.
-func resourcesChanged(before, after *corev1.Pod) bool {
-	return before.Spec.NodeName != "" && !inventory.SameDevices(before.Annotations[inventory.AssignmentAnnotation], after.Annotations[inventory.AssignmentAnnotation]) ||
-		snapshot.Resized(before, after)
-}
-
 func (p *Planner) podDeleted(object any) {
 	pod, ok := informer.LastKnown(object).(*corev1.Pod)
 	if !ok {
@@ -139,7 +131,7 @@ func (p *Planner) podDeleted(object any) {
 // forgetPod records that a Pod is gone, and ends what is kept for its gang if no other member waits.
 func (p *Planner) forgetPod(pod *corev1.Pod) {
 	member := p.registry.Member(pod.UID)
-	p.live.removePod(pod) // before the registry forgets it: see markVictims
+	p.capacity.PodGone(pod) // before the registry forgets it: see markVictims
 	p.do(p.registry.Forget(pod.UID))
 	if member != nil && !p.registry.Waits(member.Group().Key) {
 		p.endPlaces(member.Group().Key)
@@ -151,12 +143,10 @@ func (p *Planner) nodeUpdated(old, object any) {
 	if !ok {
 		return
 	}
+	p.capacity.NodeChanged(node)
 	if p.mirror.Owns(node) {
 		p.reportUnusable(node)
-		p.live.setNode(node.Name, node)
 		p.reserving.set(node.Name, node.Annotations[reservation.Annotation] != "")
-	} else {
-		p.live.setNode(node.Name, nil)
 	}
 	if before, ok := old.(*corev1.Node); !ok || filters.AdmissionChanged(before, node) {
 		p.ahead.retryAll()
@@ -169,7 +159,7 @@ func (p *Planner) nodeDeleted(object any) {
 	if !ok {
 		return
 	}
-	p.live.setNode(node.Name, nil)
+	p.capacity.NodeGone(node.Name)
 	p.unusable.set(node.Name, "")
 	p.reserving.set(node.Name, false)
 	p.ahead.retryAll()

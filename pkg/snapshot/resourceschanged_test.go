@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package snapshot
 
 import (
 	"testing"
@@ -46,8 +46,8 @@ func TestWhenAPodHoldsOtherResources(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := resourcesChanged(test.before, test.after); got != test.want {
-				t.Errorf("resourcesChanged is %t, want %t", got, test.want)
+			if got := ResourcesChanged(test.before, test.after); got != test.want {
+				t.Errorf("ResourcesChanged is %t, want %t", got, test.want)
 			}
 		})
 	}

@@ -1,10 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package capacity
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -76,7 +75,7 @@ func (l *liveCluster) setPod(pod *corev1.Pod) {
 	n := l.node(pod.Spec.NodeName)
 	before := n.pods[pod.UID]
 	n.pods[pod.UID] = pod
-	if before == nil || resourcesChanged(before, pod) {
+	if before == nil || snapshot.ResourcesChanged(before, pod) {
 		l.changed[pod.Spec.NodeName] = struct{}{}
 	}
 }
@@ -205,29 +204,7 @@ func (l *liveCluster) update(view *snapshot.NodeView, one *changedNode) {
 		return
 	}
 	described, cards, _ := view.Node(one.object)
-	if err := l.cluster.SetNode(described); err != nil {
-		return
-	}
-	occupied, held := snapshot.Occupied, snapshot.DevicesUse(cards, one.devices)
-	if len(held.GPUs) > 0 {
-		occupied = snapshot.OccupiedBesideClaims
-		_ = l.cluster.Place(placement.Pod{Name: snapshot.DevicesName(one.name), Node: one.name, Use: held})
-	}
-	place := func(pod *corev1.Pod) {
-		use := occupied(l.cluster, &described, cards, pod, nil)
-		_ = l.cluster.Place(placement.Pod{Name: string(pod.UID), Node: one.name, Use: use})
-	}
-	// Pods with known cards come before those whose cards are guessed from what is left.
-	var guessed []*corev1.Pod
-	for _, pod := range one.pods {
-		if _, known := cards.Assigned(pod); known || !snapshot.WantsCards(pod) {
-			place(pod)
-		} else {
-			guessed = append(guessed, pod)
-		}
-	}
-	slices.SortFunc(guessed, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
-	for _, pod := range guessed {
-		place(pod)
+	if err := l.cluster.SetNode(described); err == nil {
+		snapshot.Fill(l.cluster, &described, cards, one.pods, one.devices)
 	}
 }

@@ -92,7 +92,7 @@ func run(command *cobra.Command, opts *options.Options) error {
 	if err != nil {
 		return err
 	}
-	protection.Protect(scheduler.Profiles, shared)
+	protection.Protect(scheduler, shared)
 	if err := watchLease(ctx, config, guard, instance); err != nil {
 		return err
 	}

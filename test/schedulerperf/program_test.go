@@ -195,7 +195,7 @@ func nodesCreated(shared *planner.Shared) perf.NodeUpdateFn {
 	var once sync.Once
 	return func(tCtx ktesting.TContext, running *scheduler.Scheduler, workload *perf.Workload, nodes *corev1.NodeList) error {
 		if shared != nil {
-			once.Do(func() { protection.Protect(running.Profiles, shared) }) // as the command does
+			once.Do(func() { protection.Protect(running, shared) }) // as the command does
 		}
 		return declareFeatures(tCtx, running, workload, nodes)
 	}

@@ -61,6 +61,21 @@ func (b podBuilder) taken(reason string, created, after time.Duration) podBuilde
 // podsLost are Pods that a task has lost: some are still there.
 type podsLost struct{ there, gone []*corev1.Pod }
 
+// A program that ends with exit code 0 as its node stops it has not done its work, and only the condition says why it was stopped.
+func TestAPodThatEndsWellAsItsNodeStopsItIsReplacedAndTheTaskSaysWhy(t *testing.T) {
+	t.Parallel()
+	task := makeTask("train").phase(v1.PhaseRunning).started(time.Hour)
+	pod := task.pod(0, 0).succeeded().createdAfter(-time.Minute).
+		condition(corev1.DisruptionTarget, corev1.ConditionTrue, corev1.PodReasonTerminationByKubelet, "The node was low on resource: ephemeral-storage.")
+	status := decideAt(t, task, 0, pods(pod), nil).Status
+	if status.Phase == v1.PhaseSucceeded || status.Restarts != 0 {
+		t.Errorf("the task is %s, with %d restarts", status.Phase, status.Restarts)
+	}
+	if status.Losses == nil || !strings.HasSuffix(status.Losses.Message, "was stopped by its node: The node was low on resource: ephemeral-storage.") {
+		t.Errorf("the task says %+v", status.Losses)
+	}
+}
+
 func TestTheMoreOftenAPodIsLostTheLongerItsTaskWaits(t *testing.T) {
 	t.Parallel()
 	const ran = 15 * time.Second

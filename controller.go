@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -65,8 +66,7 @@ type Controller struct {
 	refusals     *refusals.Tasks
 	debouncer    *statusDebouncer
 	cycles       *cycleFinder
-	successes    *successes
-	departures   *departures
+	uncounted    *uncountedPods
 }
 
 // dependencies are what the controller needs.
@@ -84,6 +84,31 @@ type dependencies struct {
 	clock       clock.WithTicker
 }
 
+// rescheduling is the controller's view of the rescheduler.
+type rescheduling interface {
+	// Steer makes a Pod that is moved prefer its destination.
+	Steer(pod *corev1.Pod) error
+	// Moves reports whether Pods of the task are being moved: that they are lost is then
+	// expected.
+	Moves(task types.UID) bool
+	// Changed is called for every change of a task or one of its Pods.
+	Changed()
+}
+
+// noRescheduling is used if rescheduling is disabled.
+type noRescheduling struct{}
+
+var _ rescheduling = noRescheduling{}
+
+// Steer implements rescheduling.
+func (noRescheduling) Steer(*corev1.Pod) error { return nil }
+
+// Moves implements rescheduling.
+func (noRescheduling) Moves(types.UID) bool { return false }
+
+// Changed implements rescheduling.
+func (noRescheduling) Changed() {}
+
 // newController returns a controller without event handlers: see watch.
 func newController(deps dependencies, opts *options) *Controller {
 	c := &Controller{
@@ -96,8 +121,7 @@ func newController(deps dependencies, opts *options) *Controller {
 		expectations: expectations.New[cache.ObjectName](deps.clock),
 		debouncer:    newStatusDebouncer(deps.clock),
 		cycles:       newCycleFinder(),
-		successes:    newSuccesses(),
-		departures:   newDepartures(),
+		uncounted:    newUncountedPods(),
 	}
 	c.refusals = refusals.New(deps.clock, c.enqueueAfter)
 	return c
@@ -179,14 +203,14 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 		c.queue.AddAfter(key, wait)
 		return nil
 	}
-	pods := c.successes.among(task, c.podsOf(task))
+	pods := c.uncounted.among(task, c.podsOf(task))
 	admission, known, err := c.admissions.Admission(task, pods)
 	if err != nil || !known { // the task is enqueued again when it is known
 		return err
 	}
 	input := c.gather(ctx, key, task, pods)
 	input.Admission = admission
-	input.Gone = c.departures.of(task)
+	input.Gone = c.uncounted.goneOf(task)
 	plan, err := gputask.Decide(input)
 	if err != nil {
 		return fmt.Errorf("deciding: %w", err)
@@ -227,7 +251,7 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 	if exists, err := c.updateStatus(ctx, key, task, &plan); err != nil || !exists {
 		return err
 	}
-	c.departures.counted(task, gone)
+	c.uncounted.counted(task, gone)
 	if plan.DeleteTask {
 		return c.deleteTask(ctx, task)
 	}

@@ -77,8 +77,8 @@ func (f *fixture) answerHostile() {
 
 // keptOfTasks is how much a controller keeps for the tasks that there are, or were.
 type keptOfTasks struct {
-	refused, cycles, statuses, successes, departures, queued int
-	expects                                                  bool
+	refused, cycles, statuses, succeeded, gone, queued int
+	expects                                            bool
 }
 
 func (c *Controller) kept(tasks []*v1.GPUTask) keptOfTasks {
@@ -90,7 +90,7 @@ func (c *Controller) kept(tasks []*v1.GPUTask) keptOfTasks {
 	}
 	return keptOfTasks{
 		refused: refused, cycles: len(c.cycles.known), statuses: len(c.debouncer.byTask),
-		successes: len(c.successes.byTask), departures: len(c.departures.byTask) + len(c.departures.own), queued: c.queue.Len(), expects: c.expectations.AnyPending(),
+		succeeded: len(c.uncounted.succeeded), gone: len(c.uncounted.gone) + len(c.uncounted.own), queued: c.queue.Len(), expects: c.expectations.AnyPending(),
 	}
 }
 
@@ -182,7 +182,7 @@ func TestNothingStaysOfHostileTasks(t *testing.T) { //nolint:paralleltest // it 
 			memory = usedMiB() // what is made only once is in use
 		}
 	}
-	if most.refused < atATime/2 || most.cycles == 0 || most.successes == 0 {
+	if most.refused < atATime/2 || most.cycles == 0 || most.succeeded == 0 {
 		t.Errorf("the tasks have left no traces at all: %+v", most)
 	}
 	after := usedMiB()
@@ -241,7 +241,7 @@ func TestASuccessOfATaskThatIsDeletedMeanwhileIsNotKept(t *testing.T) {
 		f.taskDeleted(t.Context(), task)
 	}}
 	f.podChanged(pod)
-	if len(f.successes.byTask) > 0 {
+	if len(f.uncounted.succeeded) > 0 {
 		t.Error("the success of a Pod is kept whose task is deleted")
 	}
 }

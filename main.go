@@ -9,16 +9,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/pkg/endpoints"
+	"falldio.github.io/gpu-controller/pkg/leadership"
 )
+
+// version is set by the linker: see the Makefile.
+var version = "unknown"
+
+// leaderTimeout is how long after the lease has expired /healthz begins to fail for a leader that could not
+// renew it.
+const leaderTimeout = 20 * time.Second
 
 func main() {
 	err := start(os.Args[1:])
@@ -51,4 +67,58 @@ func start(args []string) error {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	return run(klog.NewContext(ctx, klog.Background()), opts)
+}
+
+// run connects to the API server and serves until ctx ends. The HTTP server and the
+// informers run in every replica, so that a standby takes over with warm caches; only the
+// leader's workers write.
+func run(ctx context.Context, opts *options) error {
+	klog.FromContext(ctx).Info("Starting gpu-controller", "version", version)
+	config, err := opts.restConfig()
+	if err != nil {
+		return err
+	}
+	guard := leadership.Always()
+	if opts.leaderElection.LeaderElect {
+		guard = leadership.NewGuard(clock.RealClock{})
+	}
+	clients, err := newClients(config, guard)
+	if err != nil {
+		return err
+	}
+	recorder, err := newRecorder(ctx, clients)
+	if err != nil {
+		return err
+	}
+	process, err := newProcess(ctx, clients, recorder, clock.RealClock{}, opts)
+	if err != nil {
+		return err
+	}
+	leaderHealth := leaderelection.NewLeaderHealthzAdaptor(leaderTimeout)
+	server := newServer(opts.metricsBindAddress, process.metrics, &process.ready, leaderHealth.Check)
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Serve(ctx) })
+	group.Go(func() error {
+		if !process.startInformers(ctx, reschedulerSyncTimeout) {
+			return nil // ctx ended
+		}
+		if !opts.leaderElection.LeaderElect {
+			process.work(ctx)
+			return nil
+		}
+		return guard.Lead(ctx, clients.lease, opts.election(), leaderHealth, process.work)
+	})
+	return group.Wait()
+}
+
+// newServer serves at address, or nowhere if that is "0" or empty. alive is
+// the leader election's health check.
+func newServer(address string, metrics *controllerMetrics, ready *atomic.Bool, alive endpoints.Check) *endpoints.Server {
+	return endpoints.New("metrics-bind-address", address, metrics.handler(), alive, func(*http.Request) error {
+		if !ready.Load() {
+			return errors.New("the caches have not synced yet")
+		}
+		return nil
+	})
 }

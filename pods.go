@@ -144,12 +144,12 @@ func (c *Controller) rejectChanged(ctx context.Context, key cache.ObjectName, ta
 // later Pods of the same names, nor Pods that have succeeded in the meantime.
 func (c *Controller) deletePods(ctx context.Context, turn *turn, pods []*corev1.Pod) error {
 	return inParallel(turn, pods, func(pod *corev1.Pod) error {
-		c.departures.request(pod)
+		c.uncounted.deletes(pod)
 		err := c.clients.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 			Preconditions: podwrite.SameVersion(pod),
 		})
 		if err != nil {
-			c.departures.deleted(pod)
+			c.uncounted.deleted(pod)
 		}
 		if apierrors.IsNotFound(err) {
 			return nil

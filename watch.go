@@ -58,7 +58,7 @@ func (c *Controller) watchTasks(ctx context.Context) error {
 func (c *Controller) taskChanged(before, after *v1.GPUTask) {
 	key := cache.MetaObjectToName(after)
 	c.expectations.ObserveVersion(key, after.ResourceVersion)
-	c.successes.changed(after)
+	c.uncounted.counted(after, nil) // a standby forgets them, too
 	c.rescheduling.Changed()
 	c.enqueue(key)
 	if before.Status.Phase != after.Status.Phase {
@@ -81,7 +81,7 @@ func (c *Controller) taskDeleted(ctx context.Context, object any) {
 	c.cycles.changed(task)
 	c.enqueueDependents(task)
 	c.enqueueDependencies(task)
-	c.forgetPods(task)
+	c.uncounted.forget(task)
 }
 
 // enqueueDependents enqueues the tasks that wait for the given one.
@@ -120,7 +120,7 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 		return
 	}
 	key := cache.NewObjectName(pod.Namespace, owner.Name)
-	c.remember(key, owner.UID, func(task *v1.GPUTask) { c.successes.add(task, pod) })
+	c.remember(key, owner.UID, func(task *v1.GPUTask) { c.uncounted.addSucceeded(task, pod) })
 	c.expectations.ObserveCreation(key, pod.Name)
 	c.rescheduling.Changed()
 	c.enqueueAfter(key, podEventBatch)
@@ -128,9 +128,9 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 
 func (c *Controller) podDeleted(pod *corev1.Pod) {
 	if owner := gputask.ControllerOf(pod); owner != nil && c.working.Load() && !c.rescheduling.Moves(owner.UID) {
-		c.remember(cache.NewObjectName(pod.Namespace, owner.Name), owner.UID, func(task *v1.GPUTask) { c.departures.add(task, pod) })
+		c.remember(cache.NewObjectName(pod.Namespace, owner.Name), owner.UID, func(task *v1.GPUTask) { c.uncounted.addGone(task, pod) })
 	}
-	c.departures.deleted(pod)
+	c.uncounted.deleted(pod)
 	c.podChanged(pod)
 }
 
@@ -142,14 +142,8 @@ func (c *Controller) remember(key cache.ObjectName, uid types.UID, add func(*v1.
 		return
 	}
 	if add(task); c.owning(key, uid) == nil {
-		c.forgetPods(task)
+		c.uncounted.forget(task)
 	}
-}
-
-// forgetPods forgets what is remembered of the Pods of a task that is gone.
-func (c *Controller) forgetPods(task *v1.GPUTask) {
-	c.successes.forget(task)
-	c.departures.forget(task)
 }
 
 // owning returns the task of a name that has a UID; nil if there is none.

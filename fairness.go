@@ -4,6 +4,10 @@
 package main
 
 import (
+	"errors"
+	"sync"
+	"time"
+
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -60,4 +64,63 @@ func (q *fairQueue) Pop() cache.ObjectName {
 	}
 	q.length--
 	return task
+}
+
+const (
+	// turnLength is how long one sync of a task goes on writing while other tasks wait for a worker.
+	turnLength = 250 * time.Millisecond
+	// parallelWrites bounds the concurrent requests of all syncs together, beside the one that each of them
+	// may always make. An API server whose store batches its commits is faster with many at once.
+	parallelWrites = 64
+)
+
+// turn is the share of one sync in what the controller writes. A large task takes many turns, so that it does not keep the
+// workers and the API server from the others.
+type turn struct {
+	// lanes has an element for each parallel request of all syncs.
+	lanes chan struct{}
+	// othersWait reports whether other tasks wait for a worker.
+	othersWait func() bool
+	now        func() time.Time
+	ends       time.Time
+	// begun is true once something was written: each turn gets a task further. unfinished is true if the turn was over
+	// before everything was written.
+	begun, unfinished bool
+}
+
+func (c *Controller) newTurn() *turn {
+	return &turn{
+		lanes: c.lanes, othersWait: func() bool { return c.queue.Len() > 0 },
+		now: c.clock.Now, ends: c.clock.Now().Add(turnLength),
+	}
+}
+
+// mayWrite reports whether the turn is not over yet.
+func (t *turn) mayWrite() bool {
+	t.unfinished = t.unfinished || t.begun && t.now().After(t.ends) && t.othersWait()
+	t.begun = true
+	return !t.unfinished
+}
+
+// inParallel calls do for every item, until the turn is over, and returns all errors. It runs as many calls at the same time as
+// there are free lanes, and one more.
+func inParallel[T any](t *turn, items []T, do func(T) error) error {
+	var parallel sync.WaitGroup
+	errs := make([]error, len(items))
+	for i, item := range items {
+		if !t.mayWrite() {
+			break
+		}
+		select {
+		case t.lanes <- struct{}{}:
+			parallel.Go(func() {
+				defer func() { <-t.lanes }()
+				errs[i] = do(item)
+			})
+		default:
+			errs[i] = do(item)
+		}
+	}
+	parallel.Wait()
+	return errors.Join(errs...)
 }

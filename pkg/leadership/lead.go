@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package leadership
 
 import (
 	"context"
@@ -19,23 +19,17 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/pkg/identity"
-	"falldio.github.io/gpu-controller/pkg/leadership"
 )
 
-const (
-	// leaderTimeout is how long after the lease has expired /healthz begins to fail for a
-	// leader that could not renew it.
-	leaderTimeout = 20 * time.Second
-	// releaseTimeout bounds the release of the lease: if it fails, another candidate
-	// acquires the lease once it has expired.
-	releaseTimeout = 5 * time.Second
-)
+// releaseTimeout bounds the release of the lease: if it fails, another candidate acquires the lease once it
+// has expired.
+const releaseTimeout = 5 * time.Second
 
-// lead waits until this process is the leader and then works until ctx ends or the lease is
+// Lead waits until this process is the leader and then works until ctx ends or the lease is
 // lost. It returns after the last worker has stopped. Only then is the lease released; a lost lease
 // is not released but left to expire. The guard, through which all writes go, gives them up before that,
-// so that two controllers never send writes at the same time.
-func lead(ctx context.Context, client kubernetes.Interface, guard *leadership.Guard, settings componentbaseconfig.LeaderElectionConfiguration, health *leaderelection.HealthzAdaptor, work func(context.Context)) error {
+// so that two leaders never send writes at the same time.
+func (g *Guard) Lead(ctx context.Context, client kubernetes.Interface, settings componentbaseconfig.LeaderElectionConfiguration, health *leaderelection.HealthzAdaptor, work func(context.Context)) error {
 	name, err := identity.New()
 	if err != nil {
 		return err
@@ -53,7 +47,7 @@ func lead(ctx context.Context, client kubernetes.Interface, guard *leadership.Gu
 	var started atomic.Bool
 
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:          guard.Watch(lock, settings.RenewDeadline.Duration),
+		Lock:          g.Watch(lock, settings.RenewDeadline.Duration),
 		LeaseDuration: settings.LeaseDuration.Duration,
 		RenewDeadline: settings.RenewDeadline.Duration,
 		RetryPeriod:   settings.RetryPeriod.Duration,
@@ -85,7 +79,7 @@ func lead(ctx context.Context, client kubernetes.Interface, guard *leadership.Gu
 		<-workDone
 	}
 	if ctx.Err() == nil {
-		return errors.New("lost the leader's lease: another gpu-controller has taken over, or the API server can't be reached")
+		return errors.New("lost the leader's lease: another process has taken over, or the API server can't be reached")
 	}
 	release(context.WithoutCancel(ctx), lock, clock.RealClock{})
 	return nil

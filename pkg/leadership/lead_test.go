@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package leadership
 
 import (
 	"context"
@@ -16,17 +16,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	componentbaseconfig "k8s.io/component-base/config"
 	"k8s.io/utils/clock"
-
-	"falldio.github.io/gpu-controller/pkg/leadership"
 )
 
-// leading is a call of lead on a fake API server.
+// leading is a call of Lead on a fake API server.
 type leading struct {
 	t      *testing.T
 	client *kubefake.Clientset
@@ -35,7 +35,7 @@ type leading struct {
 	// ends when the test closes mayEnd.
 	working, toldToStop, mayEnd chan struct{}
 	result                      chan error
-	guard                       *leadership.Guard
+	guard                       *Guard
 	// away makes every renewal of the lease fail. renewed is the time before the last one that did not, in nanoseconds.
 	away    atomic.Bool
 	renewed atomic.Int64
@@ -43,11 +43,18 @@ type leading struct {
 	taken, refused atomic.Bool
 }
 
+func leaderSettings() componentbaseconfig.LeaderElectionConfiguration {
+	return componentbaseconfig.LeaderElectionConfiguration{
+		LeaseDuration: metav1.Duration{Duration: 2 * time.Second}, RenewDeadline: metav1.Duration{Duration: time.Second}, RetryPeriod: metav1.Duration{Duration: 100 * time.Millisecond},
+		ResourceLock: resourcelock.LeasesResourceLock, ResourceName: "controller", ResourceNamespace: "system",
+	}
+}
+
 func startLeading(t *testing.T) *leading {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	l := &leading{
-		t: t, client: kubefake.NewClientset(), guard: leadership.NewGuard(clock.RealClock{}), stop: stop,
+		t: t, client: kubefake.NewClientset(), guard: NewGuard(clock.RealClock{}), stop: stop,
 		working: make(chan struct{}), toldToStop: make(chan struct{}), mayEnd: make(chan struct{}), result: make(chan error, 1),
 	}
 	l.client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -62,16 +69,13 @@ func startLeading(t *testing.T) *leading {
 		l.renewed.Store(time.Now().UnixNano())
 		return false, nil, nil
 	})
-	settings := newOptions().leaderElection
-	settings.LeaseDuration, settings.RenewDeadline, settings.RetryPeriod =
-		metav1.Duration{Duration: 2 * time.Second}, metav1.Duration{Duration: time.Second}, metav1.Duration{Duration: 100 * time.Millisecond}
-	go func() { l.result <- l.lead(ctx, settings) }()
+	go func() { l.result <- l.lead(ctx, leaderSettings()) }()
 	l.waitFor(l.working, "the work has begun")
 	return l
 }
 
 func (l *leading) lead(ctx context.Context, settings componentbaseconfig.LeaderElectionConfiguration) error {
-	return lead(ctx, l.client, l.guard, settings, leaderelection.NewLeaderHealthzAdaptor(leaderTimeout), func(ctx context.Context) {
+	return l.guard.Lead(ctx, l.client, settings, leaderelection.NewLeaderHealthzAdaptor(time.Minute), func(ctx context.Context) {
 		close(l.working)
 		<-ctx.Done()
 		close(l.toldToStop)
@@ -91,7 +95,7 @@ func (l *leading) waitFor(event <-chan struct{}, what string) {
 // isHeld reports whether the lease has a holder.
 func (l *leading) isHeld() bool {
 	l.t.Helper()
-	settings := newOptions().leaderElection
+	settings := leaderSettings()
 	lease, err := l.client.CoordinationV1().Leases(settings.ResourceNamespace).Get(context.WithoutCancel(l.t.Context()), settings.ResourceName, metav1.GetOptions{})
 	if err != nil {
 		l.t.Fatal(err)
@@ -106,7 +110,7 @@ func (l *leading) end() error {
 	case err := <-l.result:
 		return err
 	case <-time.After(20 * time.Second):
-		l.t.Fatal("lead did not return")
+		l.t.Fatal("Lead did not return")
 		return nil
 	}
 }
@@ -151,7 +155,7 @@ func TestWhoGetsTheLeaseAgainAfterAnotherLeaderStops(t *testing.T) {
 			t.Fatal("no renewal was refused")
 		}
 	}
-	settings, now := newOptions().leaderElection, metav1.NowMicro()
+	settings, now := leaderSettings(), metav1.NowMicro()
 	if err := l.client.Tracker().Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: settings.ResourceNamespace, Name: settings.ResourceName},
 		Spec: coordinationv1.LeaseSpec{
@@ -169,13 +173,19 @@ func TestWhoGetsTheLeaseAgainAfterAnotherLeaderStops(t *testing.T) {
 	}
 }
 
+// answer answers requests in the place of an API server.
+type answer func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (a answer) RoundTrip(request *http.Request) (*http.Response, error) { return a(request) }
+
 // A sync goes on for a while after the lease was lost. What it writes must have ended when another process can take the lease over: two
 // seconds after the last renewal.
 func TestWritesEndBeforeAnotherProcessCanLead(t *testing.T) {
 	t.Parallel()
 	l := startLeading(t)
 	hung := make(chan struct{})
-	config := &rest.Config{QPS: -1, Transport: answerFunc(func(request *http.Request) (*http.Response, error) {
+	config := &rest.Config{QPS: -1, Transport: answer(func(request *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(request.URL.Path, "/hung") {
 			close(hung)
 			<-request.Context().Done()
@@ -183,12 +193,13 @@ func TestWritesEndBeforeAnotherProcessCanLead(t *testing.T) {
 		}
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: request}, nil
 	})}
-	clients, err := newClients(config, l.guard)
+	config.Wrap(l.guard.Fence)
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	remove := func(name string) error {
-		return clients.kube.CoreV1().Pods("default").Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
+		return client.CoreV1().Pods("default").Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
 	}
 	if err := remove("pod"); err != nil {
 		t.Fatalf("the leader can't write: %v", err)

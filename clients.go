@@ -4,12 +4,20 @@
 package main
 
 import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
+	taskscheme "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/scheme"
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/leadership"
 )
@@ -47,4 +55,17 @@ func newClients(unfenced *rest.Config, guard *leadership.Guard) (clients, error)
 	}
 	others, err := dynamic.NewForConfig(config)
 	return clients{kube: kube, tasks: tasks, lease: lease, dynamic: others, discovery: kube.Discovery()}, err
+}
+
+// newRecorder returns a recorder that keeps working while the controller shuts down, since
+// the last tasks are still being handled then.
+func newRecorder(ctx context.Context, clients clients) (record.EventRecorder, error) {
+	types := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(types), taskscheme.AddToScheme(types)); err != nil {
+		return nil, err
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
+	broadcaster.StartStructuredLogging(4)
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.kube.CoreV1().Events("")})
+	return broadcaster.NewRecorder(types, corev1.EventSource{Component: "gpu-controller"}), nil
 }

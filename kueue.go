@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/admissioncheck"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -55,25 +54,35 @@ func (c *Controller) enqueueInKueue() {
 	}
 }
 
-// joinKueue prepares what the process does where Kueue is installed: the Workloads of tasks, and the
-// admission check if it is enabled.
-func (p *process) joinKueue(ctx context.Context, clients clients, clock clock.WithTicker, opts *options) (_ admissions, err error) {
-	if clients.dynamic == nil {
-		return noAdmissions{}, nil
-	}
-	if opts.gpuFit.Enabled {
-		settings := opts.gpuFit
-		settings.Levels = opts.rescheduling.Levels
-		p.gpuFit, err = admissioncheck.New(ctx, admissioncheck.Dependencies{
-			NodeInformers: p.nodeInformers, Pods: p.gpuPods, Dynamic: clients.dynamic, Discovery: clients.discovery, Clock: clock,
-		}, settings)
+// newAdmissions returns what submits tasks to Kueue, where that is installed.
+func (p *process) newAdmissions(opts *options) admissions {
+	if p.clients.dynamic == nil {
+		return noAdmissions{}
 	}
 	classes := p.clusterInformers.Scheduling().V1().PriorityClasses()
 	return workloads.New(workloads.Dependencies{
-		Client: clients.dynamic, Discovery: clients.discovery, Reviews: clients.kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Clock: clock, Namespace: opts.namespace, Pods: opts.tasks.Pods,
-		Classes: classes.Lister(), ClassesSynced: classes.Informer().HasSynced,
-		Changed:    func(task cache.ObjectName) { p.controller.enqueue(task) },
-		AllChanged: func() { p.controller.enqueueInKueue() },
-	}), err
+		Client:        p.clients.dynamic,
+		Discovery:     p.clients.discovery,
+		Reviews:       p.clients.kube.AuthorizationV1().SelfSubjectAccessReviews(),
+		Clock:         p.clock,
+		Namespace:     opts.namespace,
+		Pods:          opts.tasks.Pods,
+		Classes:       classes.Lister(),
+		ClassesSynced: classes.Informer().HasSynced,
+		Changed:       func(task cache.ObjectName) { p.controller.enqueue(task) },
+		AllChanged:    func() { p.controller.enqueueInKueue() },
+	})
+}
+
+// newAdmissionCheck returns what answers Kueue's admission check gpu-fit.
+func (p *process) newAdmissionCheck(ctx context.Context, opts *options) (part, error) {
+	settings := opts.gpuFit
+	settings.Levels = opts.rescheduling.Levels
+	return admissioncheck.New(ctx, admissioncheck.Dependencies{
+		NodeInformers: p.nodeInformers,
+		Pods:          p.gpuPods,
+		Dynamic:       p.clients.dynamic,
+		Discovery:     p.clients.discovery,
+		Clock:         p.clock,
+	}, settings)
 }

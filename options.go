@@ -99,11 +99,9 @@ func (o *options) flags() *pflag.FlagSet {
 	flags.IntVar(&o.burst, "kube-api-burst", o.burst, "requests to the API server in a burst")
 	flags.StringVar(&o.metricsBindAddress, "metrics-bind-address", o.metricsBindAddress,
 		"address of /metrics, /healthz and /readyz; 0 for none")
-	o.rescheduling.AddFlags(flags)
-	o.gpuFit.AddFlags(flags)
-	o.queues.AddFlags(flags)
-	o.accounting.AddFlags(flags)
-	o.remediation.AddFlags(flags)
+	for _, component := range o.components() {
+		component.options.AddFlags(flags)
+	}
 	flags.StringVar(&o.tasks.Pods.Image, "default-image", o.tasks.Pods.Image,
 		"image of the task's container where the GPUTask names none")
 	flags.StringVar(&o.tasks.Pods.SchedulerName, "default-scheduler", o.tasks.Pods.SchedulerName,
@@ -137,12 +135,10 @@ func (o *options) validate(args []string) error {
 	require(o.workers > 0, "--workers=%d: must be at least 1", o.workers)
 	require(o.qps > 0, "--kube-api-qps=%v: must be greater than 0", o.qps)
 	require(o.burst > 0, "--kube-api-burst=%d: must be at least 1", o.burst)
-	o.rescheduling.Validate(require)
-	o.gpuFit.Validate(require)
+	for _, component := range o.components() {
+		component.options.Validate(require)
+	}
 	require(!o.gpuFit.Enabled || o.namespace == "", "--kueue-gpu-fit: the check is about the Workloads of all namespaces: leave out --namespace=%s", o.namespace)
-	o.queues.Validate(require)
-	o.accounting.Validate(require)
-	o.remediation.Validate(require)
 	require(o.remediation.Effect == "" || o.namespace == "", "--taint-unhealthy-gpus=%s: Nodes belong to no namespace: leave out --namespace=%s", o.remediation.Effect, o.namespace)
 	require(o.tasks.Pods.Image != "", "--default-image: must not be empty")
 	require(o.tasks.Pods.GPUResource == v1.ResourceGPU || o.tasks.Pods.GPUResource == v1.ResourceNVIDIAGPU,

@@ -5,22 +5,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/accounting"
-	"falldio.github.io/gpu-controller/admissioncheck"
-	taskscheme "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/scheme"
 	"falldio.github.io/gpu-controller/pkg/gpupods"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/queuewatch"
@@ -39,26 +34,47 @@ const queueSyncTimeout = 5 * time.Second
 // without MovePlans, or permissions are missing, this cache never syncs.
 const reschedulerSyncTimeout = 10 * time.Second
 
-// process holds the parts of gpu-controller, which share caches: the controller, what writes the
-// status of GPUQueues and the usage of GPUs, what taints Nodes and, unless it is disabled, the
-// rescheduler.
+// process holds the parts of gpu-controller, which share caches.
 type process struct {
-	*caches
+	dependencies
 	controller *Controller
+	queues     *queuewatch.Watcher
+	gpuPods    *gpupods.Cache
 	// rescheduler is nil if it is disabled.
 	rescheduler *rescheduler.Rescheduler
-	queues      *queuewatch.Watcher
-	gpuPods     *gpupods.Cache
-	// accountant, bookkeeper and remediator are nil in a controller of one namespace: queues, usage and Nodes are those of
-	// the whole cluster.
-	accountant *queues.Accountant
-	bookkeeper *accounting.Bookkeeper
-	remediator *remediation.Remediator
-	// gpuFit is nil if it is disabled.
-	gpuFit  *admissioncheck.Check
-	metrics *controllerMetrics
+	// parts are what runs while this process leads.
+	parts []part
 	// ready is true once the caches are synced.
 	ready atomic.Bool
+}
+
+// part is what runs while this process leads, until ctx ends and its work in progress is done.
+type part interface {
+	Run(ctx context.Context)
+}
+
+// component is a part of gpu-controller beside the controller, with options of its own.
+type component struct {
+	options interface {
+		// AddFlags adds the flags that set the options.
+		AddFlags(flags *pflag.FlagSet)
+		// Validate calls require with each condition and the error if it does not hold.
+		Validate(require func(holds bool, format string, values ...any))
+	}
+	enabled bool
+	build   func(*process, context.Context, *options) (part, error)
+}
+
+// components returns all components.
+func (o *options) components() []component {
+	wholeCluster := o.namespace == "" // queues, usage and Nodes are those of the whole cluster
+	return []component{
+		{&o.rescheduling, o.rescheduling.Period > 0, (*process).newRescheduler},
+		{&o.gpuFit, o.gpuFit.Enabled, (*process).newAdmissionCheck},
+		{&o.queues, wholeCluster, (*process).newAccountant},
+		{&o.accounting, wholeCluster, (*process).newBookkeeper},
+		{&o.remediation, wholeCluster, (*process).newRemediator},
+	}
 }
 
 func newProcess(ctx context.Context, clients clients, recorder record.EventRecorder, clock clock.WithTicker, opts *options) (*process, error) {
@@ -66,35 +82,43 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	if err != nil {
 		return nil, err
 	}
-	p := &process{caches: caches, metrics: newMetrics(caches.tasks), queues: queuewatch.New(clients.tasks, clock)}
+	queues := queuewatch.New(clients.tasks, clock)
+	p := &process{queues: queues, dependencies: dependencies{
+		caches:       caches,
+		clients:      clients,
+		recorder:     recorder,
+		metrics:      newMetrics(caches.tasks),
+		rescheduling: noRescheduling{},
+		queueTree:    queues.Tree,
+		queuesKnown:  queues.Known,
+		clock:        clock,
+	}}
 	if p.gpuPods, err = gpupods.New(ctx, gpupods.Dependencies{
-		Kube: clients.kube, NodeInformers: p.nodeInformers, TaskPods: p.coreInformers.Core().V1().Pods(), Namespace: opts.namespace,
-		WithoutGPUs: opts.rescheduling.Period > 0 || opts.gpuFit.Enabled, Clock: clock,
+		Kube:          clients.kube,
+		NodeInformers: p.nodeInformers,
+		TaskPods:      p.coreInformers.Core().V1().Pods(),
+		Namespace:     opts.namespace,
+		WithoutGPUs:   opts.rescheduling.Period > 0 || opts.gpuFit.Enabled,
+		Clock:         clock,
 	}); err != nil {
 		return nil, err
 	}
-	with := dependencies{
-		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{},
-		queueTree: p.queues.Tree, queuesKnown: p.queues.Known, clock: clock,
-	}
-	if opts.rescheduling.Period > 0 {
-		p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
-			Kube: clients.kube, Client: clients.tasks, NodeInformers: caches.nodeInformers, GPUTasks: caches.tasks, PodsOf: caches.podsOf, Pods: p.gpuPods,
-			MovePlans: caches.taskInformers.Falldio().V1().MovePlans(), Recorder: recorder, Metrics: p.metrics.registry, Evictions: p.metrics.podsEvicted,
-			Clock: clock, Namespace: opts.namespace, Queues: p.queues.Tree, NamespaceOf: p.namespace,
-			Factors: func() map[string]float64 { return gpuqueue.Factors(p.queues.Queues()) },
-		}, opts.rescheduling)
+	p.admissions = p.newAdmissions(opts)
+	p.parts = []part{p.gpuPods, p.admissions}
+	for _, component := range opts.components() {
+		if !component.enabled {
+			continue
+		}
+		part, err := component.build(p, ctx, opts)
 		if err != nil {
 			return nil, err
 		}
-		with.rescheduling = p.rescheduler
+		p.parts = append(p.parts, part)
 	}
-	if with.admissions, err = p.joinKueue(ctx, clients, clock, opts); err != nil {
-		return nil, err
-	}
-	p.controller = newController(with, opts)
-	p.queues.OnChange(func(string) { p.controller.refusals.QueuesChanged() })
-	return p, errors.Join(p.controller.watch(ctx), p.keepAccounts(clients, clock, opts), p.taintNodes(ctx, with, opts))
+	p.controller = newController(p.dependencies, opts)
+	p.parts = append(p.parts, p.controller)
+	queues.OnChange(func(string) { p.controller.refusals.QueuesChanged() })
+	return p, p.controller.watch(ctx)
 }
 
 // namespace returns a namespace; nil if the cache does not show it.
@@ -106,35 +130,68 @@ func (p *process) namespace(name string) *corev1.Namespace {
 	return found
 }
 
-// keepAccounts prepares the writing of the status of GPUQueues, and of what GPU time was used.
-func (p *process) keepAccounts(clients clients, clock clock.WithTicker, opts *options) (err error) {
-	if opts.namespace != "" {
-		return nil
-	}
-	namespaces := p.clusterInformers.Core().V1().Namespaces()
-	p.accountant, err = queues.New(queues.Dependencies{
-		Client: clients.tasks, Queues: p.queues, Pods: p.gpuPods,
-		Namespaces: namespaces.Lister(), NamespacesSynced: namespaces.Informer().HasSynced, Metrics: p.metrics.registry, Clock: clock,
-	}, opts.queues)
-	if err != nil {
-		return err
-	}
-	p.bookkeeper, err = accounting.New(accounting.Dependencies{
-		Kube: clients.kube, Pods: p.gpuPods, Tasks: p.tasks, QueueTree: p.queues.Tree, QueuesKnown: p.queues.Known,
-		Namespaces: namespaces.Lister(), NamespacesSynced: namespaces.Informer().HasSynced, Metrics: p.metrics.registry, Clock: clock,
-	}, opts.accounting)
-	return err
+// newRescheduler returns what moves Pods.
+func (p *process) newRescheduler(ctx context.Context, opts *options) (_ part, err error) {
+	p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
+		Kube:          p.clients.kube,
+		Client:        p.clients.tasks,
+		NodeInformers: p.nodeInformers,
+		GPUTasks:      p.tasks,
+		PodsOf:        p.podsOf,
+		Pods:          p.gpuPods,
+		MovePlans:     p.taskInformers.Falldio().V1().MovePlans(),
+		Recorder:      p.recorder,
+		Metrics:       p.metrics.registry,
+		Evictions:     p.metrics.podsEvicted,
+		Clock:         p.clock,
+		Namespace:     opts.namespace,
+		Queues:        p.queueTree,
+		Factors:       func() map[string]float64 { return gpuqueue.Factors(p.queues.Queues()) },
+		NamespaceOf:   p.namespace,
+	}, opts.rescheduling)
+	p.rescheduling = p.rescheduler
+	return p.rescheduler, err
 }
 
-// taintNodes prepares the tainting of Nodes with unhealthy GPUs, or the removal of such taints.
-func (p *process) taintNodes(ctx context.Context, with dependencies, opts *options) (err error) {
-	if opts.namespace != "" {
-		return nil
-	}
-	p.remediator, err = remediation.New(ctx, remediation.Dependencies{
-		Kube: with.clients.kube, NodeInformers: p.nodeInformers, Recorder: with.recorder, Metrics: p.metrics.registry, Clock: with.clock,
+// newAccountant returns what writes the status of GPUQueues.
+func (p *process) newAccountant(_ context.Context, opts *options) (part, error) {
+	namespaces := p.clusterInformers.Core().V1().Namespaces()
+	return queues.New(queues.Dependencies{
+		Client:           p.clients.tasks,
+		Queues:           p.queues,
+		Pods:             p.gpuPods,
+		Namespaces:       namespaces.Lister(),
+		NamespacesSynced: namespaces.Informer().HasSynced,
+		Metrics:          p.metrics.registry,
+		Clock:            p.clock,
+	}, opts.queues)
+}
+
+// newBookkeeper returns what writes how much GPU time was used.
+func (p *process) newBookkeeper(_ context.Context, opts *options) (part, error) {
+	namespaces := p.clusterInformers.Core().V1().Namespaces()
+	return accounting.New(accounting.Dependencies{
+		Kube:             p.clients.kube,
+		Pods:             p.gpuPods,
+		Tasks:            p.tasks,
+		QueueTree:        p.queueTree,
+		QueuesKnown:      p.queuesKnown,
+		Namespaces:       namespaces.Lister(),
+		NamespacesSynced: namespaces.Informer().HasSynced,
+		Metrics:          p.metrics.registry,
+		Clock:            p.clock,
+	}, opts.accounting)
+}
+
+// newRemediator returns what taints Nodes with unhealthy GPUs, or removes such taints.
+func (p *process) newRemediator(ctx context.Context, opts *options) (part, error) {
+	return remediation.New(ctx, remediation.Dependencies{
+		Kube:          p.clients.kube,
+		NodeInformers: p.nodeInformers,
+		Recorder:      p.recorder,
+		Metrics:       p.metrics.registry,
+		Clock:         p.clock,
 	}, opts.remediation)
-	return err
 }
 
 // startInformers starts the informers and waits for their caches. It returns false if ctx
@@ -155,28 +212,14 @@ func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Du
 	return true
 }
 
-// work handles tasks, keeps the accounts of queues, answers Kueue, taints Nodes and moves Pods until ctx ends and all
-// work in progress is done.
+// work runs all parts until ctx ends and all work in progress is done.
 func (p *process) work(ctx context.Context) {
 	p.refusalInformers.StartWithContext(ctx)
 	p.clusterInformers.StartWithContext(ctx)
 	p.awaitNamespaces(ctx)
 	var working sync.WaitGroup
-	working.Go(func() { p.controller.Run(ctx) })
-	working.Go(func() { p.controller.admissions.Run(ctx) })
-	working.Go(func() { p.gpuPods.Run(ctx) })
-	if p.accountant != nil {
-		working.Go(func() { p.accountant.Run(ctx) })
-		working.Go(func() { p.bookkeeper.Run(ctx) })
-	}
-	if p.remediator != nil {
-		working.Go(func() { p.remediator.Run(ctx) })
-	}
-	if p.rescheduler != nil {
-		working.Go(func() { p.rescheduler.Run(ctx) })
-	}
-	if p.gpuFit != nil {
-		working.Go(func() { p.gpuFit.Run(ctx) })
+	for _, part := range p.parts {
+		working.Go(func() { part.Run(ctx) })
 	}
 	working.Wait()
 }
@@ -190,17 +233,4 @@ func (p *process) awaitNamespaces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, queueSyncTimeout)
 	defer cancel()
 	cache.WaitForCacheSync(ctx.Done(), p.clusterInformers.Core().V1().Namespaces().Informer().HasSynced)
-}
-
-// newRecorder returns a recorder that keeps working while the controller shuts down, since
-// the last tasks are still being handled then.
-func newRecorder(ctx context.Context, clients clients) (record.EventRecorder, error) {
-	types := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(types), taskscheme.AddToScheme(types)); err != nil {
-		return nil, err
-	}
-	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
-	broadcaster.StartStructuredLogging(4)
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.kube.CoreV1().Events("")})
-	return broadcaster.NewRecorder(types, corev1.EventSource{Component: "gpu-controller"}), nil
 }

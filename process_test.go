@@ -19,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/remediation"
 )
 
 // After an upgrade the CRDs or the RBAC rules may still be those of the version before.
@@ -94,7 +95,7 @@ func TestAControllerOfOneNamespaceLeavesNodesAlone(t *testing.T) {
 	t.Parallel()
 	for namespace, want := range map[string]bool{"": true, "team-a": false} {
 		f := newFixture(t, func(opts *options) { opts.namespace = namespace })
-		if got := f.process.remediator != nil; got != want {
+		if got := slices.ContainsFunc(f.process.parts, func(p part) bool { _, taints := p.(*remediation.Remediator); return taints }); got != want {
 			t.Errorf("namespace %q: it changes the taints of Nodes: %v", namespace, got)
 		}
 	}

@@ -84,9 +84,9 @@ type version struct {
 }
 
 // New returns a Bookkeeper.
-func New(with Dependencies, options Options) (*Bookkeeper, error) {
-	b := &Bookkeeper{deps: with, options: options, reader: with.Pods.NewReader(), store: &store{kube: with.Kube}, metrics: newMetrics()}
-	return b, b.metrics.register(with.Metrics)
+func New(deps Dependencies, options Options) (*Bookkeeper, error) {
+	b := &Bookkeeper{deps: deps, options: options, reader: deps.Pods.NewReader(), store: &store{kube: deps.Kube}, metrics: newMetrics()}
+	return b, b.metrics.register(deps.Metrics)
 }
 
 // Run counts until ctx ends.

@@ -80,22 +80,22 @@ type Check struct {
 }
 
 // New returns a Check that watches nodes, Pods that run, and Kueue's objects, once it runs.
-func New(ctx context.Context, with Dependencies, options Options) (*Check, error) {
-	nodes := with.NodeInformers.Core().V1().Nodes()
-	c := &Check{deps: with, options: options, wake: make(chan struct{}, 1), said: map[types.UID]time.Time{}, nodes: nodes.Lister()}
+func New(ctx context.Context, deps Dependencies, options Options) (*Check, error) {
+	nodes := deps.NodeInformers.Core().V1().Nodes()
+	c := &Check{deps: deps, options: options, wake: make(chan struct{}, 1), said: map[types.UID]time.Time{}, nodes: nodes.Lister()}
 	of := func(resource string) optional.Watched {
 		return optional.Watched{
 			Resource: resource, Transform: informer.WithoutManagedFields,
 			Changed: func(*unstructured.Unstructured, bool) { c.trigger() },
 		}
 	}
-	c.api = optional.New(with.Dynamic, with.Discovery, with.Clock, schema.GroupVersion{Group: kueue.Group, Version: kueue.Version},
+	c.api = optional.New(deps.Dynamic, deps.Discovery, deps.Clock, schema.GroupVersion{Group: kueue.Group, Version: kueue.Version},
 		c.trigger, of(kueue.Workloads), of(kueue.ResourceFlavors), of(kueue.AdmissionChecks))
-	with.Pods.OnChange(c.clusterChanged)
+	deps.Pods.OnChange(c.clusterChanged)
 	synced, err := informer.Handle(ctx, nodes.Informer(), cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { c.clusterChanged() }, UpdateFunc: func(any, any) { c.clusterChanged() }, DeleteFunc: func(any) { c.clusterChanged() },
 	})
-	c.synced = []cache.InformerSynced{synced, with.Pods.HasSynced}
+	c.synced = []cache.InformerSynced{synced, deps.Pods.HasSynced}
 	return c, err
 }
 

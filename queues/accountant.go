@@ -69,12 +69,12 @@ type Accountant struct {
 }
 
 // New returns an Accountant.
-func New(with Dependencies, options Options) (*Accountant, error) {
-	a := &Accountant{deps: with, options: options, wake: make(chan struct{}, 1), written: map[types.UID]v1.GPUQueueStatus{}}
-	a.pods = with.Pods.NewReader()
+func New(deps Dependencies, options Options) (*Accountant, error) {
+	a := &Accountant{deps: deps, options: options, wake: make(chan struct{}, 1), written: map[types.UID]v1.GPUQueueStatus{}}
+	a.pods = deps.Pods.NewReader()
 	a.metrics = newMetrics()
-	with.Queues.OnChange(func(string) { a.trigger() })
-	return a, a.metrics.register(with.Metrics)
+	deps.Queues.OnChange(func(string) { a.trigger() })
+	return a, a.metrics.register(deps.Metrics)
 }
 
 // trigger requests a pass.

@@ -66,22 +66,22 @@ type pass struct{}
 
 // New returns a Remediator. If no Node is to be tainted, it only removes the taints that a process
 // with other flags has left.
-func New(ctx context.Context, with Dependencies, options Options) (*Remediator, error) {
+func New(ctx context.Context, deps Dependencies, options Options) (*Remediator, error) {
 	r := &Remediator{
-		deps: with, policy: options.policy(), metrics: newMetrics(),
+		deps: deps, policy: options.policy(), metrics: newMetrics(),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[pass](minRetryDelay, maxRetryDelay),
-			workqueue.TypedRateLimitingQueueConfig[pass]{Name: "remediation", Clock: with.Clock}),
+			workqueue.TypedRateLimitingQueueConfig[pass]{Name: "remediation", Clock: deps.Clock}),
 		written: map[string]*corev1.Node{}, heldBack: map[types.UID]bool{},
 	}
-	if err := r.metrics.register(with.Metrics); err != nil {
+	if err := r.metrics.register(deps.Metrics); err != nil {
 		return nil, err
 	}
 	if options.Effect == "" {
-		r.nodes = &leftBehind{kube: with.Kube}
+		r.nodes = &leftBehind{kube: deps.Kube}
 		return r, nil
 	}
-	nodes, err := newWatched(ctx, with.NodeInformers, func() { r.queue.AddAfter(pass{}, batch) })
+	nodes, err := newWatched(ctx, deps.NodeInformers, func() { r.queue.AddAfter(pass{}, batch) })
 	r.nodes = nodes
 	return r, err
 }

@@ -104,24 +104,24 @@ type Rescheduler struct {
 }
 
 // New returns a rescheduler that watches nodes, PodDisruptionBudgets and MovePlans.
-func New(ctx context.Context, with Dependencies, options Options) (*Rescheduler, error) {
+func New(ctx context.Context, deps Dependencies, options Options) (*Rescheduler, error) {
 	options.Planner.Searches = reschedule.NewSearches()
-	factory := informers.NewSharedInformerFactoryWithOptions(with.Kube, 0, informers.WithTransform(informer.WithoutManagedFields))
-	nodes, budgets := with.NodeInformers.Core().V1().Nodes(), factory.Policy().V1().PodDisruptionBudgets()
-	options.Planner.Namespace = with.Namespace
+	factory := informers.NewSharedInformerFactoryWithOptions(deps.Kube, 0, informers.WithTransform(informer.WithoutManagedFields))
+	nodes, budgets := deps.NodeInformers.Core().V1().Nodes(), factory.Policy().V1().PodDisruptionBudgets()
+	options.Planner.Namespace = deps.Namespace
 	r := &Rescheduler{
-		deps: with, options: options,
-		informers: []informers.SharedInformerFactory{with.NodeInformers, factory},
-		nodes:     nodes.Lister(), budgets: budgets.Lister(), plans: with.MovePlans.Lister(),
+		deps: deps, options: options,
+		informers: []informers.SharedInformerFactory{deps.NodeInformers, factory},
+		nodes:     nodes.Lister(), budgets: budgets.Lister(), plans: deps.MovePlans.Lister(),
 		wake:         make(chan struct{}, 1),
-		expectations: expectations.New[string](with.Clock),
+		expectations: expectations.New[string](deps.Clock),
 		tries:        map[types.UID]moveplan.Try{},
 	}
 	r.metrics = newMetrics(r)
-	if err := r.metrics.register(with.Metrics); err != nil {
+	if err := r.metrics.register(deps.Metrics); err != nil {
 		return nil, err
 	}
-	return r, r.watch(ctx, with.MovePlans.Informer(), nodes.Informer(), budgets.Informer())
+	return r, r.watch(ctx, deps.MovePlans.Informer(), nodes.Informer(), budgets.Informer())
 }
 
 // Run carries out plans until ctx ends, and plans once per period what to move.

@@ -8,25 +8,19 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
-	"os/signal"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/component-base/logs"
-	logsapi "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/pkg/endpoints"
 	"falldio.github.io/gpu-controller/pkg/leadership"
+	"falldio.github.io/gpu-controller/pkg/program"
 )
 
 // version is set by the linker: see the Makefile.
@@ -37,36 +31,10 @@ var version = "unknown"
 const leaderTimeout = 20 * time.Second
 
 func main() {
-	err := start(os.Args[1:])
-	logs.FlushLogs()
-	if err != nil && !errors.Is(err, pflag.ErrHelp) {
-		fmt.Fprintf(os.Stderr, "gpu-controller: %v\n", err)
-		os.Exit(1)
-	}
-}
-
-// start parses the flags and runs the controller until SIGINT or SIGTERM. A second signal
-// terminates the process at once.
-func start(args []string) error {
 	opts := newOptions()
-	flags := opts.flags()
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if opts.printVersion {
-		fmt.Println("gpu-controller", version)
-		return nil
-	}
-	if err := opts.validate(flags.Args()); err != nil {
-		return err
-	}
-	if err := logsapi.ValidateAndApply(opts.logging, nil); err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop)
-	return run(klog.NewContext(ctx, klog.Background()), opts)
+	program.Main("gpu-controller", func(ctx context.Context) error {
+		return opts.Start(version, opts.flags(), os.Args[1:], opts.validate, func() error { return run(ctx, opts) })
+	})
 }
 
 // run connects to the API server and serves until ctx ends. The HTTP server and the

@@ -14,12 +14,12 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	componentbaseconfig "k8s.io/component-base/config"
 	leaderelectionoptions "k8s.io/component-base/config/options"
-	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"falldio.github.io/gpu-controller/accounting"
 	"falldio.github.io/gpu-controller/admissioncheck"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/program"
 	"falldio.github.io/gpu-controller/pkg/restconfig"
 	"falldio.github.io/gpu-controller/queues"
 	"falldio.github.io/gpu-controller/remediation"
@@ -28,7 +28,7 @@ import (
 
 // options are the controller's flags.
 type options struct {
-	printVersion       bool
+	program.Options
 	kubeconfig         string
 	namespace          string
 	workers            int
@@ -48,7 +48,6 @@ type options struct {
 	// startTimeout is --default-start-timeout-seconds; 0 for none.
 	startTimeout   int32
 	leaderElection componentbaseconfig.LeaderElectionConfiguration
-	logging        *logsapi.LoggingConfiguration
 }
 
 const (
@@ -60,6 +59,7 @@ const (
 
 func newOptions() *options {
 	return &options{
+		Options:            program.NewOptions(),
 		workers:            8,
 		qps:                2000,
 		burst:              4000,
@@ -83,7 +83,6 @@ func newOptions() *options {
 			ResourceName:      leaseName,
 			ResourceNamespace: "gpu-controller-system",
 		},
-		logging: logsapi.NewLoggingConfiguration(),
 	}
 }
 
@@ -119,8 +118,7 @@ func (o *options) flags() *pflag.FlagSet {
 	flags.Int32Var(&o.startTimeout, "default-start-timeout-seconds", o.startTimeout,
 		"seconds that Pods may take to start once they have nodes, for GPUTasks that specify none; then they give their GPUs back and are tried again later; 0 for no limit")
 	leaderelectionoptions.BindLeaderElectionFlags(&o.leaderElection, flags)
-	logsapi.AddFlags(o.logging, flags)
-	flags.BoolVar(&o.printVersion, "version", o.printVersion, "print the version and exit")
+	o.Options.AddFlags(flags)
 	return flags
 }
 

@@ -51,8 +51,8 @@ func newFleet(watcher kubernetes.Interface, clientOf func(node string) (kubernet
 		opts: opts, clock: clock.RealClock{}, sources: sources, watcher: watcher, clientOf: clientOf,
 		nodes: map[string]*simulation.Node{}, changes: make(chan string), running: map[string]*publishing{},
 	}
-	for i := range opts.fleet {
-		node := &opts.fleet[i]
+	for i := range opts.Fleet {
+		node := &opts.Fleet[i]
 		f.nodes[node.Name] = node
 		sources.of(node.Name, &node.Profile)
 	}
@@ -147,7 +147,7 @@ func (f *fleet) publish(ctx context.Context, node *corev1.Node) error {
 	if err != nil {
 		return err
 	}
-	gpus := monitor.New(monitor.Config{Source: source, Clock: f.clock, Policy: f.opts.policy, Deadline: f.opts.pollDeadline})
+	gpus := monitor.New(monitor.Config{Source: source, Clock: f.clock, Policy: f.opts.Policy, Deadline: f.opts.PollDeadline})
 	restore(ctx, gpus, node)
 	go poll(ctx, gpus, f.clock, f.opts.pollInterval)
 	controller := &sliceController{client: client, node: node.Name, uid: node.UID}

@@ -76,9 +76,9 @@ func nameGenerated(client *fake.Clientset) {
 func TestTheFleetPublishesTheNodesWithTheLabel(t *testing.T) {
 	t.Parallel()
 	opts := newOptions()
-	opts.simulatedNodes = filepath.Join(t.TempDir(), "nodes.yaml")
+	opts.SimulatedNodes = filepath.Join(t.TempDir(), "nodes.yaml")
 	list := "- {name: node-1, profile: {count: 2}}\n- {name: node-2, profile: {count: 3}}\n- {name: node-3, profile: {count: 4}}\n"
-	if err := os.WriteFile(opts.simulatedNodes, []byte(list), 0o600); err != nil {
+	if err := os.WriteFile(opts.SimulatedNodes, []byte(list), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := opts.complete(nil); err != nil {

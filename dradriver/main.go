@@ -7,54 +7,23 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/spf13/pflag"
-	"k8s.io/component-base/logs"
-	logsapi "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
-	"k8s.io/klog/v2"
+	"falldio.github.io/gpu-controller/pkg/program"
 )
 
 // version is set by the linker: see the Makefile.
 var version = "unknown"
 
 func main() {
-	err := start(os.Args[1:])
-	logs.FlushLogs()
-	if err != nil && !errors.Is(err, pflag.ErrHelp) {
-		fmt.Fprintf(os.Stderr, "dradriver: %v\n", err)
-		os.Exit(1)
-	}
-}
-
-// start reads flags and environment and runs the driver until SIGINT or SIGTERM. A second signal
-// ends the process at once.
-func start(args []string) error {
 	opts := newOptions()
 	flags := opts.flags()
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if opts.printVersion {
-		fmt.Println("dradriver", version)
-		return nil
-	}
-	if !flags.Changed("node-name") {
-		opts.nodeName = os.Getenv("NODE_NAME")
-	}
-	if err := opts.complete(flags.Args()); err != nil {
-		return err
-	}
-	if err := logsapi.ValidateAndApply(opts.logging, nil); err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop)
-	return run(klog.NewContext(ctx, klog.Background()), opts)
+	program.Main("dradriver", func(ctx context.Context) error {
+		return opts.Start(version, flags, os.Args[1:], func(args []string) error {
+			if !flags.Changed("node-name") {
+				opts.nodeName = os.Getenv("NODE_NAME")
+			}
+			return opts.complete(args)
+		}, func() error { return run(ctx, opts) })
+	})
 }

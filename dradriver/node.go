@@ -88,10 +88,10 @@ func newNode(ctx context.Context, client kubernetes.Interface, nodeMetadata meta
 
 // newGenerator returns what describes the GPUs to the container runtime.
 func newGenerator(ctx context.Context, opts *options) cdi.Generator {
-	if opts.simulated() {
+	if opts.Simulated() {
 		return &cdi.Simulated{Dir: opts.pluginDir()}
 	}
-	return nvidia.New(opts.nvidia, opts.nvmlLibrary, klog.FromContext(ctx))
+	return nvidia.New(opts.nvidia, opts.NVMLLibrary, klog.FromContext(ctx))
 }
 
 // exists reports whether a claim is still allocated as it was when it was prepared.
@@ -195,7 +195,7 @@ func (n *node) serve(ctx context.Context) error {
 	n.options = devices.Options{
 		Model: n.opts.model, Effect: resourceapi.DeviceTaintEffect(n.opts.taintEffect), Described: n.writer.Has, Held: n.others.Holds,
 	}
-	if !n.opts.simulated() {
+	if !n.opts.Simulated() {
 		n.options.PCIeRoot = pcieRoot
 	}
 	return n.publisher.run(ctx)

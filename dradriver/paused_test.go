@@ -12,17 +12,18 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/settings"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
 )
 
 func TestTheDriverIsLeftAloneForTheGPUOperator(t *testing.T) {
 	t.Parallel()
 	opts := newOptions()
-	opts.nodeName, opts.source, opts.kubeletDirectory, opts.cdiSpecDir = "n", sourceSimulated, t.TempDir(), t.TempDir()
+	opts.nodeName, opts.Source, opts.kubeletDirectory, opts.cdiSpecDir = "n", settings.SourceSimulated, t.TempDir(), t.TempDir()
 	if err := opts.complete(nil); err != nil {
 		t.Fatal(err)
 	}
-	n, err := newNode(t.Context(), fake.NewClientset(), nil, simulation.New(opts.profile, "n", clock.RealClock{}), opts)
+	n, err := newNode(t.Context(), fake.NewClientset(), nil, simulation.New(opts.Profile, "n", clock.RealClock{}), opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 // newMonitor returns what polls the GPUs of a source. paused returns why the driver must be left
 // alone; nil if it never must.
 func newMonitor(source gpu.Source, opts *options, c clock.Clock, paused func() error) *monitor.Monitor {
-	config := monitor.Config{Source: source, Clock: c, Policy: opts.policy, BootID: monitor.BootID(), Deadline: opts.pollDeadline, Paused: paused}
-	if !opts.simulated() {
+	config := monitor.Config{Source: source, Clock: c, Policy: opts.Policy, BootID: monitor.BootID(), Deadline: opts.PollDeadline, Paused: paused}
+	if !opts.Simulated() {
 		config.Installed = opts.nvidia.Installed
 	}
 	return monitor.New(config)

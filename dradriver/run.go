@@ -42,7 +42,7 @@ func run(ctx context.Context, opts *options) error {
 	var ready endpoints.Check
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if len(opts.fleet) > 0 {
+	if len(opts.Fleet) > 0 {
 		watcher, err := kubernetes.NewForConfig(config)
 		if err != nil {
 			return err
@@ -59,7 +59,7 @@ func run(ctx context.Context, opts *options) error {
 		if err != nil {
 			return err
 		}
-		n, err := newNode(ctx, client, nodes, sources.of(opts.nodeName, opts.profile), opts)
+		n, err := newNode(ctx, client, nodes, sources.of(opts.nodeName, opts.Profile), opts)
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func run(ctx context.Context, opts *options) error {
 	group.Go(func() error { return sources.readFaults(ctx) })
 	group.Go(func() error {
 		server := endpoints.New("bind-address", opts.bindAddress, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), healthy, orHealthy(ready))
-		if opts.simulated() {
+		if opts.Simulated() {
 			server.Handle("POST /simulation/faults", endpoints.OnlyLoopback(sources.simulated.Handler()))
 		}
 		return server.Serve(ctx)

@@ -28,8 +28,8 @@ func newSources(opts *options) *sources {
 
 // of returns the GPUs of a node. The profile describes them if they are simulated.
 func (s *sources) of(node string, profile *simulation.Profile) gpu.Source {
-	if !s.opts.simulated() {
-		return nvml.New(nvml.Options{Library: s.opts.nvmlLibrary})
+	if !s.opts.Simulated() {
+		return nvml.New(nvml.Options{Library: s.opts.NVMLLibrary})
 	}
 	source := simulation.New(profile, node, s.clock)
 	s.simulated[node] = source
@@ -38,10 +38,10 @@ func (s *sources) of(node string, profile *simulation.Profile) gpu.Source {
 
 // readFaults injects the faults of the file, whenever it changes, until ctx ends.
 func (s *sources) readFaults(ctx context.Context) error {
-	if s.opts.simulationFaults == "" {
+	if s.opts.SimulationFaults == "" {
 		return nil
 	}
-	file := s.simulated.FaultFile(s.opts.simulationFaults)
+	file := s.simulated.FaultFile(s.opts.SimulationFaults)
 	every(ctx, s.clock, time.Second, func(ctx context.Context) {
 		if err := file.Check(); err != nil {
 			klog.FromContext(ctx).Error(err, "The faults of the simulation can't be read")

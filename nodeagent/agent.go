@@ -47,8 +47,8 @@ func newAgent(node string, source gpu.Source, labelOptions labels.Options, clien
 	}
 	a := &agent{node: node, client: client, clock: c, cleanUp: opts.cleanUpOnExit, restored: make(chan struct{}), view: publish.NewView()}
 	a.monitor = monitor.New(monitor.Config{
-		Source: source, Clock: c, Policy: opts.policy, BootID: bootID, Deadline: opts.pollDeadline,
-		Processes: a.readsProcesses, ExpectedGPUs: opts.health.expectedGPUs,
+		Source: source, Clock: c, Policy: opts.Policy, BootID: bootID, Deadline: opts.PollDeadline,
+		Processes: a.readsProcesses, ExpectedGPUs: opts.expectedGPUs,
 		Paused: a.view.Paused, Installed: opts.installed(),
 	})
 	config := publish.Config{

@@ -102,7 +102,7 @@ func (l *looking) choose(ctx context.Context) (*means, error) {
 		}
 		klog.FromContext(ctx).Info("Chose how containers get their GPUs", "strategy", strategy, "reason", reason)
 	}
-	if strategy == strategyCDI && options.cdiKind == cdi.Kind && !hooked && !l.opts.simulated() {
+	if strategy == strategyCDI && options.cdiKind == cdi.Kind && !hooked && !l.opts.Simulated() {
 		return nil, fmt.Errorf("--device-list-strategy=%s: %w", strategyCDI, nvidia.ErrNoHook)
 	}
 	return l.means(ctx, strategy, &located), nil
@@ -123,10 +123,10 @@ func (l *looking) means(ctx context.Context, strategy string, located *nvidia.Op
 	}
 	how := &means{cdiKind: options.cdiKind, limitsMemory: func() bool { return limits }}
 	var generator cdi.Generator = &cdi.Simulated{Dir: options.cdiSpecDir}
-	if !l.opts.simulated() {
+	if !l.opts.Simulated() {
 		given := options.nvidia
 		given.LimitMemory = limits
-		toolkit := nvidia.New(given, l.opts.nvmlLibrary, klog.FromContext(ctx))
+		toolkit := nvidia.New(given, l.opts.NVMLLibrary, klog.FromContext(ctx))
 		generator, how.limitsMemory = toolkit, toolkit.LimitsMemory
 	}
 	how.writer = cdi.NewWriter(options.cdiSpecDir, generator, l.clock)
@@ -160,7 +160,7 @@ type facts struct {
 // gather gathers the facts. It asks the API server only if it has to.
 func (l *looking) gather(ctx context.Context, hooked bool) *facts {
 	options := &l.opts.injection
-	f := &facts{kind: options.cdiKind, hooked: l.opts.simulated() || hooked}
+	f := &facts{kind: options.cdiKind, hooked: l.opts.Simulated() || hooked}
 	if f.kind != cdi.Kind {
 		return f
 	}

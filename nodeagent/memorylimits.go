@@ -47,7 +47,7 @@ func memoryLimits(opts *options, strategy string, hook *nvidia.Options) (limits 
 	if strategy != strategyCDI || opts.injection.cdiKind != cdi.Kind {
 		return false, fmt.Errorf("--share-memory-limits=%s: needs --device-list-strategy=%s with --cdi-kind=%s, since the container runtime calls NVIDIA's hook", memoryLimitsDriver, strategyCDI, cdi.Kind)
 	}
-	if opts.simulated() {
+	if opts.Simulated() {
 		return true, nil // containers are told their limits, and nothing enforces them
 	}
 	if _, err := os.Stat(controllersFile); err != nil {

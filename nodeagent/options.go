@@ -14,34 +14,27 @@ import (
 	"github.com/robfig/cron/v3"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
-	logsapi "k8s.io/component-base/logs/api/v1"
 
-	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
-	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/settings"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/resource"
 	"falldio.github.io/gpu-controller/nodeagent/node/labels"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/program"
 )
 
 // options are the agent's flags.
 type options struct {
-	printVersion bool
-	kubeconfig   string
-	nodeName     string
-	impersonate  string
+	program.Options
+	// Settings say where the GPUs come from, and when they are healthy.
+	settings.Settings
+	kubeconfig  string
+	nodeName    string
+	impersonate string
 
-	source            string
-	nvmlLibrary       string
-	pcieInterval      time.Duration
-	simulationProfile string
-	simulationFaults  string
-	simulatedNodes    string
-
-	pollSchedule   string
-	pollDeadline   time.Duration
-	xidPolicy      string
-	recoveryPeriod time.Duration
-	health         healthOptions
+	pcieInterval time.Duration
+	pollSchedule string
+	// expectedGPUs is how many GPUs the node should have; 0 if that is not known.
+	expectedGPUs int
 
 	labels        labels.Options
 	labelInterval time.Duration
@@ -63,17 +56,12 @@ type options struct {
 	// memoryLimits says what limits the memory of containers with shares.
 	memoryLimits string
 
-	logging *logsapi.LoggingConfiguration
-
-	// Derived from the above by complete.
-	policy health.Policy
 	// variables are the environment variables that replace flags.
 	variables map[string]string
 
+	// Derived from the above by complete.
 	schedule cron.Schedule
 	served   []resource.Spec
-	profile  *simulation.Profile
-	fleet    []simulation.Node
 }
 
 // The values of --mode.
@@ -82,20 +70,11 @@ const (
 	modeObserve = "observe"
 )
 
-// The values of --source.
-const (
-	sourceAuto      = "auto"
-	sourceNVML      = "nvml"
-	sourceSimulated = "simulated"
-)
-
 func newOptions() *options {
 	return &options{
-		source:           sourceAuto,
+		Options:          program.NewOptions(),
+		Settings:         settings.Default(),
 		pollSchedule:     "*/5 * * * * *",
-		pollDeadline:     10 * time.Second,
-		recoveryPeriod:   health.DefaultPolicy().RecoveryPeriod,
-		health:           newHealthOptions(),
 		labelInterval:    time.Minute,
 		bindAddress:      "127.0.0.1:9836",
 		processMetrics:   processesShared,
@@ -108,7 +87,6 @@ func newOptions() *options {
 		devicePlugin:     true,
 		resources:        []string{string(v1.ResourceGPU)},
 		kubeletDirectory: "/var/lib/kubelet",
-		logging:          logsapi.NewLoggingConfiguration(),
 		variables:        map[string]string{},
 	}
 }
@@ -130,27 +108,19 @@ func (o *options) flags() *pflag.FlagSet {
 	o.mps.addTo(flags)
 	o.mig.addTo(flags)
 	addMemoryLimits(&o.memoryLimits, flags)
-	o.health.addTo(flags)
-	logsapi.AddFlags(o.logging, flags)
-	flags.BoolVar(&o.printVersion, "version", o.printVersion, "print the version and exit")
+	o.Options.AddFlags(flags)
 	return flags
 }
 
 func (o *options) sourceFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.source, "source", o.source,
-		"where the GPUs come from: nvml, simulated, or auto: simulated if a profile is given, else nvml")
-	flags.StringVar(&o.nvmlLibrary, "nvml-library", o.nvmlLibrary, "path of libnvidia-ml.so.1; by default the dynamic linker finds it")
+	o.Settings.AddFlags(flags,
+		"YAML file with many nodes and their profiles: one process is the agent of each of them, without device plugins",
+		"what XID errors do, where it differs from the default, for example 94=quiet,31=reset,default=quiet: ignore, quiet (unhealthy for the recovery period) or reset (and until the GPU was reset); by default 13, 31, 43, 45, 68, 109 and 154 are ignored and all others need a reset")
 	flags.DurationVar(&o.pcieInterval, "pcie-interval", o.pcieInterval, "how often to measure the PCIe throughput, which takes 40 ms for each GPU; 0 for never")
-	flags.StringVar(&o.simulationProfile, "simulation-profile", o.simulationProfile, "YAML file that describes the simulated GPUs; by default eight H100")
-	flags.StringVar(&o.simulationFaults, "simulation-faults", o.simulationFaults, "YAML file with faults of the simulated GPUs, read again when it changes")
-	flags.StringVar(&o.simulatedNodes, "simulated-nodes", o.simulatedNodes,
-		"YAML file with many nodes and their profiles: one process is the agent of each of them, without device plugins")
 	flags.StringVar(&o.pollSchedule, "poll-schedule", o.pollSchedule,
 		"when to poll the GPUs, as cron has it, with seconds first; by default MONITOR_GPU_INTERVAL_PATTERN or every 5 seconds")
-	flags.DurationVar(&o.pollDeadline, "poll-deadline", o.pollDeadline, "how long a call about a GPU may take before the GPU counts as hung")
-	flags.StringVar(&o.xidPolicy, "xid-policy", o.xidPolicy,
-		"what XID errors do, where it differs from the default, for example 94=quiet,31=reset,default=quiet: ignore, quiet (unhealthy for the recovery period) or reset (and until the GPU was reset); by default 13, 31, 43, 45, 68, 109 and 154 are ignored and all others need a reset")
-	flags.DurationVar(&o.recoveryPeriod, "recovery-period", o.recoveryPeriod, "how long a GPU must be without errors before it is healthy again")
+	flags.IntVar(&o.expectedGPUs, "expected-gpus", o.expectedGPUs,
+		"how many GPUs the node should have: if fewer are found, it is degraded; 0 to compare with the PCI bus only")
 }
 
 func (o *options) publishFlags(flags *pflag.FlagSet) {
@@ -184,28 +154,22 @@ func (o *options) complete(args []string) error {
 		}
 	}
 	require(len(args) == 0, "unexpected arguments %q: all settings are flags", args)
-	require(o.nodeName != "" || o.simulatedNodes != "", "--node-name: must be given, or NODE_NAME be set")
+	require(o.nodeName != "" || o.SimulatedNodes != "", "--node-name: must be given, or NODE_NAME be set")
 	require(o.mode == modeFull || o.mode == modeObserve, "--mode=%s: must be %s or %s", o.mode, modeFull, modeObserve)
 	require(o.mode == modeFull || o.devicePlugin, "--mode=%s: the kubelet says who holds which GPU; it is not asked with --device-plugin=false", modeObserve)
-	require(o.source == sourceAuto || o.source == sourceNVML || o.source == sourceSimulated,
-		"--source=%s: must be %s, %s or %s", o.source, sourceAuto, sourceNVML, sourceSimulated)
-	require(o.pollDeadline > 0, "--poll-deadline=%v: must be greater than 0", o.pollDeadline)
+	require(o.expectedGPUs >= 0, "--expected-gpus=%d: must not be negative", o.expectedGPUs)
+	require(o.expectedGPUs == 0 || o.SimulatedNodes == "", "--expected-gpus: has no meaning with --simulated-nodes, which may have different numbers of GPUs")
 	require(o.pcieInterval >= 0, "--pcie-interval=%v: must not be negative", o.pcieInterval)
-	require(o.recoveryPeriod >= 0, "--recovery-period=%v: must not be negative", o.recoveryPeriod)
-	require(o.simulated() || o.simulationFaults == "", "--simulation-faults: the GPUs are not simulated; add --source=simulated")
-	require(o.source != sourceNVML || o.simulationProfile == "", "--simulation-profile: has no meaning with --source=nvml")
-	require(o.source != sourceNVML || o.simulatedNodes == "", "--simulated-nodes: has no meaning with --source=nvml")
 	require(filepath.IsAbs(o.kubeletDirectory), "--kubelet-directory=%s: must be an absolute path", o.kubeletDirectory)
 	require(o.labelInterval >= 0, "--label-interval=%v: must not be negative", o.labelInterval)
 	for _, problem := range validation.IsValidLabelValue(o.labels.Model) {
 		require(false, "--gpu-model=%s: %s", o.labels.Model, problem)
 	}
 	note("poll-schedule", o.completeSchedule())
-	note("xid-policy", o.completePolicy())
 	note("resource", o.completeResources())
-	note("simulation-profile", o.completeProfile())
-	note("simulated-nodes", o.completeFleet())
-	problems = append(problems, o.probing.complete(o.simulatedNodes != ""), o.injection.validate(), o.mps.validate(), o.mig.validate(), validateProcessMetrics(o.processMetrics), validateMemoryLimits(o.memoryLimits), o.health.validate(o.simulatedNodes != ""))
+	fleet := o.SimulatedNodes != ""
+	problems = append(problems, o.Settings.Complete(), o.probing.complete(fleet), o.injection.validate(), o.mps.validate(), o.mig.validate(),
+		validateProcessMetrics(o.processMetrics), validateMemoryLimits(o.memoryLimits))
 	return errors.Join(problems...)
 }
 
@@ -222,12 +186,6 @@ func (o *options) completeSchedule() (err error) {
 	if err == nil && o.schedule.Next(time.Unix(0, 0)).IsZero() {
 		return fmt.Errorf("%q: the schedule never fires", o.pollSchedule)
 	}
-	return err
-}
-
-func (o *options) completePolicy() (err error) {
-	o.policy, err = health.DefaultPolicy().With(o.xidPolicy)
-	o.policy.RecoveryPeriod, o.policy.Escalation = o.recoveryPeriod, o.health.escalation
 	return err
 }
 
@@ -250,34 +208,9 @@ func (o *options) gpuVariable() string {
 	switch {
 	case o.injection.visibleDevices != "":
 		return o.injection.visibleDevices
-	case o.simulated():
+	case o.Simulated():
 		return simulatedVariable
 	default:
 		return nvidiaVariable
 	}
-}
-
-func (o *options) completeProfile() (err error) {
-	if o.simulationProfile == "" {
-		o.profile = simulation.Default()
-		return nil
-	}
-	o.profile, err = simulation.LoadProfile(o.simulationProfile)
-	return err
-}
-
-func (o *options) completeFleet() (err error) {
-	if o.simulatedNodes == "" {
-		return nil
-	}
-	o.fleet, err = simulation.LoadNodes(o.simulatedNodes)
-	if err == nil && len(o.fleet) == 0 {
-		return errors.New("the file has no nodes")
-	}
-	return err
-}
-
-// simulated reports whether the GPUs are simulated.
-func (o *options) simulated() bool {
-	return o.source == sourceSimulated || o.simulatedNodes != "" || (o.source == sourceAuto && o.simulationProfile != "")
 }

@@ -127,11 +127,11 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff(want, opts.served); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(health.DefaultPolicy(), opts.policy); diff != "" {
+	if diff := cmp.Diff(health.DefaultPolicy(), opts.Policy); diff != "" {
 		t.Errorf("policy (-want +got):\n%s", diff)
 	}
-	if *opts.profile.Count != 8 || opts.simulated() || opts.fleet != nil {
-		t.Errorf("%d simulated GPUs, %v, %v", *opts.profile.Count, opts.simulated(), opts.fleet)
+	if *opts.Profile.Count != 8 || opts.Simulated() || opts.Fleet != nil {
+		t.Errorf("%d simulated GPUs, %v, %v", *opts.Profile.Count, opts.Simulated(), opts.Fleet)
 	}
 	if gap := gapOf(opts); gap != 5*time.Second {
 		t.Errorf("the GPUs are polled every %v", gap)
@@ -233,8 +233,8 @@ func TestGPUsAreSimulatedOnRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if opts.simulated() != test.want || *opts.profile.Count != test.gpus {
-				t.Errorf("simulated: %v, want %v; %d GPUs, want %d", opts.simulated(), test.want, *opts.profile.Count, test.gpus)
+			if opts.Simulated() != test.want || *opts.Profile.Count != test.gpus {
+				t.Errorf("simulated: %v, want %v; %d GPUs, want %d", opts.Simulated(), test.want, *opts.Profile.Count, test.gpus)
 			}
 		})
 	}

@@ -109,7 +109,7 @@ func (p *process) probing() *probe.Handler {
 	options := &p.opts.probing
 	config := probe.Config{Clock: p.clock, Limit: options.limit, Timeout: options.timeout}
 	switch {
-	case len(p.opts.fleet) > 0:
+	case len(p.opts.Fleet) > 0:
 		p.network = simulated.New(p.nodes(), options.modules, p.clock)
 		config.Prober = p.network
 		config.Limit *= len(p.agents)

@@ -62,8 +62,8 @@ func TestProbing(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := &process{opts: opts, clock: clock.RealClock{}}
-			for i := range opts.fleet {
-				p.agents = append(p.agents, &agent{node: opts.fleet[i].Name})
+			for i := range opts.Fleet {
+				p.agents = append(p.agents, &agent{node: opts.Fleet[i].Name})
 			}
 			recorder := httptest.NewRecorder()
 			p.probing().ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/probe?"+test.query, nil))

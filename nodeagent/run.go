@@ -98,8 +98,8 @@ func (p *process) jobs(ctx context.Context) *jobs {
 			jobs.add(cron.Every(refreshEvery), agent.plugins.refresh)
 		}
 	}
-	if p.opts.simulationFaults != "" {
-		file := p.sources.FaultFile(p.opts.simulationFaults)
+	if p.opts.SimulationFaults != "" {
+		file := p.sources.FaultFile(p.opts.SimulationFaults)
 		jobs.add(everySecond, func(ctx context.Context) {
 			if err := file.Check(); err != nil {
 				klog.FromContext(ctx).Error(err, "The faults of the simulation can't be read")

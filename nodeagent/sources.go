@@ -24,13 +24,13 @@ func (p *process) makeAgents(ctx context.Context, clients *clients) error {
 		p.agents = append(p.agents, agent)
 		return agent, err
 	}
-	for i := range p.opts.fleet {
-		node := &p.opts.fleet[i]
+	for i := range p.opts.Fleet {
+		node := &p.opts.Fleet[i]
 		if _, err := add(node.Name, p.simulate(node.Name, &node.Profile), labels.Options{Model: node.Model}); err != nil {
 			return err
 		}
 	}
-	if len(p.opts.fleet) > 0 {
+	if len(p.opts.Fleet) > 0 {
 		return nil
 	}
 	agent, err := add(p.opts.nodeName, p.source(), p.opts.labels)
@@ -48,20 +48,20 @@ func (p *process) makeAgents(ctx context.Context, clients *clients) error {
 
 // source returns the source of this node's GPUs.
 func (p *process) source() gpu.Source {
-	if p.opts.simulated() {
-		source := p.simulate(p.opts.nodeName, p.opts.profile)
+	if p.opts.Simulated() {
+		source := p.simulate(p.opts.nodeName, p.opts.Profile)
 		source.FindProcesses(os.DirFS(procDir))
 		return source
 	}
 	return nvml.New(nvml.Options{
-		Library: p.opts.nvmlLibrary, PCIeInterval: p.opts.pcieInterval, AllVisible: allVisible(os.Getenv(nvidiaVariable)),
+		Library: p.opts.NVMLLibrary, PCIeInterval: p.opts.pcieInterval, AllVisible: allVisible(os.Getenv(nvidiaVariable)),
 	})
 }
 
 // installed returns what reports whether the node has a driver and NVIDIA's toolkit, which gives
 // containers access to it; nil for simulated GPUs.
 func (o *options) installed() func() bool {
-	if o.simulated() {
+	if o.Simulated() {
 		return nil
 	}
 	return o.injection.nvidia.Installed

@@ -1,0 +1,119 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package settings has the flags that the node agent and the DRA driver have in common: where the GPUs come
+// from, and when they are healthy.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
+)
+
+// The values of --source.
+const (
+	SourceAuto      = "auto"
+	SourceNVML      = "nvml"
+	SourceSimulated = "simulated"
+)
+
+// Settings are the flags, and what Complete derives from them.
+type Settings struct {
+	Source            string
+	NVMLLibrary       string
+	SimulationProfile string
+	SimulationFaults  string
+	SimulatedNodes    string
+
+	PollDeadline   time.Duration
+	XIDPolicy      string
+	RecoveryPeriod time.Duration
+	Escalation     health.Escalation
+
+	// Policy says when GPUs are healthy.
+	Policy health.Policy
+	// Profile describes the simulated GPUs.
+	Profile *simulation.Profile
+	// Fleet are the nodes of --simulated-nodes.
+	Fleet []simulation.Node
+}
+
+// Default returns the defaults of the flags.
+func Default() Settings {
+	policy := health.DefaultPolicy()
+	return Settings{Source: SourceAuto, PollDeadline: 10 * time.Second, RecoveryPeriod: policy.RecoveryPeriod, Escalation: policy.Escalation}
+}
+
+// AddFlags adds the flags. The help of two of them is the program's own.
+func (s *Settings) AddFlags(flags *pflag.FlagSet, simulatedNodes, xidPolicy string) {
+	flags.StringVar(&s.Source, "source", s.Source,
+		"where the GPUs come from: nvml, simulated, or auto: simulated if a profile is given, else nvml")
+	flags.StringVar(&s.NVMLLibrary, "nvml-library", s.NVMLLibrary, "path of libnvidia-ml.so.1; by default the dynamic linker finds it")
+	flags.StringVar(&s.SimulationProfile, "simulation-profile", s.SimulationProfile, "YAML file that describes the simulated GPUs; by default eight H100")
+	flags.StringVar(&s.SimulationFaults, "simulation-faults", s.SimulationFaults, "YAML file with faults of the simulated GPUs, read again when it changes")
+	flags.StringVar(&s.SimulatedNodes, "simulated-nodes", s.SimulatedNodes, simulatedNodes)
+	flags.DurationVar(&s.PollDeadline, "poll-deadline", s.PollDeadline, "how long a call about a GPU may take before the GPU counts as hung")
+	flags.StringVar(&s.XIDPolicy, "xid-policy", s.XIDPolicy, xidPolicy)
+	flags.DurationVar(&s.RecoveryPeriod, "recovery-period", s.RecoveryPeriod, "how long a GPU must be without errors before it is healthy again")
+	flags.IntVar(&s.Escalation.After, "escalate-after", s.Escalation.After,
+		"how many faults of its own within the escalation window make a GPU unhealthy until it is reset, whatever the driver says; 0 for never")
+	flags.DurationVar(&s.Escalation.Window, "escalation-window", s.Escalation.Window, "time in which faults are counted for --escalate-after")
+}
+
+// Simulated reports whether the GPUs are simulated.
+func (s *Settings) Simulated() bool {
+	return s.Source == SourceSimulated || s.SimulatedNodes != "" || (s.Source == SourceAuto && s.SimulationProfile != "")
+}
+
+// Complete checks the flags and derives the other settings from them. It returns all mistakes.
+func (s *Settings) Complete() error {
+	problems := s.mistakes()
+	note := func(flag string, err error) {
+		if err != nil {
+			problems = append(problems, fmt.Errorf("--%s: %w", flag, err))
+		}
+	}
+	var err error
+	s.Policy, err = health.DefaultPolicy().With(s.XIDPolicy)
+	note("xid-policy", err)
+	s.Policy.RecoveryPeriod, s.Policy.Escalation = s.RecoveryPeriod, s.Escalation
+	if s.Profile = simulation.Default(); s.SimulationProfile != "" {
+		s.Profile, err = simulation.LoadProfile(s.SimulationProfile)
+		note("simulation-profile", err)
+	}
+	if s.SimulatedNodes != "" {
+		s.Fleet, err = simulation.LoadNodes(s.SimulatedNodes)
+		if err == nil && len(s.Fleet) == 0 {
+			err = errors.New("the file has no nodes")
+		}
+		note("simulated-nodes", err)
+	}
+	return errors.Join(problems...)
+}
+
+// mistakes returns what is wrong with single flags.
+func (s *Settings) mistakes() []error {
+	var problems []error
+	require := func(holds bool, format string, values ...any) {
+		if !holds {
+			problems = append(problems, fmt.Errorf(format, values...))
+		}
+	}
+	require(s.Source == SourceAuto || s.Source == SourceNVML || s.Source == SourceSimulated,
+		"--source=%s: must be %s, %s or %s", s.Source, SourceAuto, SourceNVML, SourceSimulated)
+	require(s.Simulated() || s.SimulationFaults == "", "--simulation-faults: the GPUs are not simulated; add --source=simulated")
+	require(s.Source != SourceNVML || s.SimulationProfile == "", "--simulation-profile: has no meaning with --source=nvml")
+	require(s.Source != SourceNVML || s.SimulatedNodes == "", "--simulated-nodes: has no meaning with --source=nvml")
+	require(s.PollDeadline > 0, "--poll-deadline=%v: must be greater than 0", s.PollDeadline)
+	require(s.RecoveryPeriod >= 0, "--recovery-period=%v: must not be negative", s.RecoveryPeriod)
+	require(s.Escalation.After >= 0 && s.Escalation.After <= health.MaxAfter,
+		"--escalate-after=%d: must be between 0 and %d", s.Escalation.After, health.MaxAfter)
+	require(s.Escalation.Window > 0, "--escalation-window=%v: must be greater than 0", s.Escalation.Window)
+	return problems
+}

@@ -1,0 +1,68 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package program starts a program and ends it: its flags, its version, logging, signals and the exit code.
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+	"k8s.io/klog/v2"
+)
+
+// Main runs a program until SIGINT or SIGTERM; a second signal ends the process at once. If the program
+// fails, the process ends with the exit code 1.
+func Main(name string, run func(ctx context.Context) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	err := run(klog.NewContext(ctx, klog.Background()))
+	stop()
+	logs.FlushLogs()
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+// Options are the flags that all programs have.
+type Options struct {
+	printVersion bool
+	logging      *logsapi.LoggingConfiguration
+}
+
+// NewOptions returns the defaults of the flags.
+func NewOptions() Options { return Options{logging: logsapi.NewLoggingConfiguration()} }
+
+// AddFlags adds the flags.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	logsapi.AddFlags(o.logging, flags)
+	flags.BoolVar(&o.printVersion, "version", o.printVersion, "print the version and exit")
+}
+
+// Start reads the flags of a program from its arguments, has them checked together with what is no flag,
+// and runs the program, or prints its version.
+func (o *Options) Start(version string, flags *pflag.FlagSet, args []string, check func(args []string) error, run func() error) error {
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if o.printVersion {
+		fmt.Println(flags.Name(), version)
+		return nil
+	}
+	if err := check(flags.Args()); err != nil {
+		return err
+	}
+	if err := logsapi.ValidateAndApply(o.logging, nil); err != nil {
+		return err
+	}
+	return run()
+}

@@ -1,0 +1,51 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package program
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+func TestAProgramRunsOnlyWithFlagsThatArePossible(t *testing.T) { //nolint:paralleltest // logging is set up for the process
+	for name, tc := range map[string]struct {
+		args  []string
+		done  []string
+		fails string
+	}{
+		"it runs after its flags were checked":     {[]string{"--color=blue"}, []string{"check []", "run blue"}, ""},
+		"what is no flag is checked, too":          {[]string{"up"}, []string{"check [up]"}, "unexpected arguments"},
+		"a flag that does not exist":               {[]string{"--colour=blue"}, nil, "unknown flag"},
+		"a format of the log that does not exist":  {[]string{"--logging-format=xml"}, []string{"check []"}, "xml"},
+		"the version is printed, and nothing else": {[]string{"--version"}, nil, ""},
+		"help is no run":                           {[]string{"--help"}, nil, pflag.ErrHelp.Error()},
+	} {
+		opts := NewOptions()
+		flags := pflag.NewFlagSet("paint", pflag.ContinueOnError)
+		flags.Usage = func() {}
+		color := flags.String("color", "red", "the color")
+		opts.AddFlags(flags)
+		var done []string
+		err := opts.Start("v1", flags, tc.args, func(args []string) error {
+			done = append(done, "check ["+strings.Join(args, " ")+"]")
+			if len(args) > 0 {
+				return errors.New("unexpected arguments")
+			}
+			return nil
+		}, func() error {
+			done = append(done, "run "+*color)
+			return nil
+		})
+		if diff := cmp.Diff(tc.done, done); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if (err == nil) != (tc.fails == "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
+			t.Errorf("%s: got error %v, want %q in it", name, err, tc.fails)
+		}
+	}
+}

@@ -235,21 +235,15 @@ func (m *Mirror) Freed() uint64 {
 	return m.freed
 }
 
-// Holder is a Pod that holds something on a node.
-type Holder struct {
-	Pod  *corev1.Pod
-	Node string
-}
-
 // Holders returns a lookup of the Pods that hold something, by their names in the engine,
 // for use within With.
-func (m *Mirror) Holders() func(name string) (Holder, bool) {
-	return func(name string) (Holder, bool) {
+func (m *Mirror) Holders() func(name string) (snapshot.Holder, bool) {
+	return func(name string) (snapshot.Holder, bool) {
 		e := m.pods[types.UID(name)]
 		if e == nil {
-			return Holder{}, false
+			return snapshot.Holder{}, false
 		}
-		return Holder{Pod: e.pod, Node: e.node}, true
+		return snapshot.Holder{Pod: e.pod, Node: e.node}, true
 	}
 }
 
@@ -350,13 +344,13 @@ func (m *Mirror) DomainOfNodes(nodes []string, level int) string {
 }
 
 // Arriving returns the Pods with seats that the snapshot does not show yet.
-func (m *Mirror) Arriving() []Holder {
+func (m *Mirror) Arriving() []snapshot.Holder {
 	m.state.RLock()
 	defer m.state.RUnlock()
-	var pods []Holder
+	var pods []snapshot.Holder
 	for node, held := range m.seated {
 		for e := range held.seats {
-			pods = append(pods, Holder{Pod: e.pod, Node: node})
+			pods = append(pods, snapshot.Holder{Pod: e.pod, Node: node})
 		}
 	}
 	return pods

@@ -11,6 +11,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
@@ -61,14 +62,14 @@ func (a *ahead) heard(r *backfill.Reservation, nodes []string, now time.Time) {
 // there was no time.
 func (p *Planner) askAhead(head *head, reservations, before []backfill.Reservation, now time.Time) (again bool, open map[string]bool) {
 	open = map[string]bool{}
-	deadline := p.clock.Now().Add(searchLimit)
+	deadline := p.clock.Now().Add(filters.SearchLimit)
 	for i := range reservations {
 		r := &reservations[i]
 		if r.Plan == nil || p.ahead.hasAgreed(r, now) {
 			continue
 		}
 		request, late := head.requests[r.Key], p.clock.Now().After(deadline)
-		var refused *refusals
+		var refused *filters.Refusals
 		var nodes []string
 		if !late {
 			refused, nodes, late = p.refusalsOf(r, request)
@@ -77,7 +78,7 @@ func (p *Planner) askAhead(head *head, reservations, before []backfill.Reservati
 			open[r.Key] = !slices.ContainsFunc(before, func(was backfill.Reservation) bool { return was.Key == r.Key && samePlaces(&was, r) })
 			continue
 		}
-		if len(nodes) > 0 && refused.atAll() != nil {
+		if len(nodes) > 0 && refused.AtAll() != nil {
 			*r = backfill.Reservation{Key: r.Key}
 			continue
 		}
@@ -93,22 +94,21 @@ func (p *Planner) askAhead(head *head, reservations, before []backfill.Reservati
 // refusalsOf asks the filters whether a gang could start where places are reserved for it, when those have left that it
 // waits for. It returns what they refused, and the nodes of the members that can't: none if all can. Late is true if there was no
 // time to ask about all of them.
-func (p *Planner) refusalsOf(r *backfill.Reservation, request *gangs.Request) (refused *refusals, nodes []string, late bool) {
-	from := p.basisUntil(p.clock.Now().Add(usualSearch)) // in another gang's attempt
-	check := p.newChecker(request, from)
+func (p *Planner) refusalsOf(r *backfill.Reservation, request *gangs.Request) (refused *filters.Refusals, nodes []string, late bool) {
+	from := p.filters.BasisUntil(p.clock.Now().Add(filters.UsualSearch)) // in another gang's attempt
+	check := p.filters.CheckerOf(request, from)
 	if check == nil {
 		return nil, nil, false
 	}
-	arriving := make(map[types.UID]bool, len(from.arriving))
-	for _, one := range from.arriving {
+	arriving := make(map[types.UID]bool, len(from.Arriving))
+	for _, one := range from.Arriving {
 		arriving[one.Pod.UID] = true
 	}
 	p.mirror.With(func(*placement.Cluster) {
 		holders := p.mirror.Holders()
 		for _, leaving := range r.Leaving {
 			if holder, held := holders(leaving.Pod); held && !arriving[holder.Pod.UID] {
-				check.removed = true
-				check.remove(holder)
+				check.RemoveHolder(holder)
 			}
 		}
 	})
@@ -117,7 +117,7 @@ func (p *Planner) refusalsOf(r *backfill.Reservation, request *gangs.Request) (r
 		before = len(left)
 		left = slices.DeleteFunc(left, func(m placement.Member) bool { return check.Place(m.Role, m.Node) == placement.Accepted })
 	}
-	if refused = check.outcome(); refused.exhausted {
+	if refused = check.Outcome(); refused.RanOutOfTime() {
 		return nil, nil, true
 	}
 	for i := range left {

@@ -126,10 +126,7 @@ func (p *Planner) RefusedByAll(uid types.UID, statuses fwk.NodeToStatusReader, o
 	for node := range order {
 		plugins[statuses.Get(node).Plugin()] = true
 	}
-	p.memory.Distrust(p.classOf(member))
-	refused, now := slices.Sorted(maps.Keys(plugins)), p.clock.Now()
-	p.rejections.set(member.Group().Key, member.Pod(), refused)
-	again := p.notSeen(refused, now)
+	now, again := p.clock.Now(), p.filters.RefusedByAll(member, slices.Sorted(maps.Keys(plugins)))
 	if again.IsZero() {
 		again = now.Add(fallbackRetry)
 	}
@@ -143,7 +140,7 @@ func (p *Planner) Refuse(uid types.UID, number uint64, node string) string {
 	if member == nil {
 		return ""
 	}
-	p.memory.Distrust(p.classOf(member))
+	p.filters.Distrust(member)
 	retry, actions := p.registry.Refuse(uid, number, node)
 	p.do(actions)
 	if !retry {

@@ -32,7 +32,7 @@ func nodeWithGPUs(name, count string) *corev1.Node {
 // arrived, nothing about the node changes, and the port is free nevertheless.
 func TestWhatASeatRefusedEndsWithTheSeat(t *testing.T) {
 	f := newFramed(t, []*corev1.Node{nodeWithGPUs("n0", "4")}, nil)
-	f.memory.Follow(filters.Hints{names.NodePorts: nil})
+	f.filters.Memory.Follow(filters.Hints{names.NodePorts: nil})
 	first, second := pod("first", 1, withHostPort), pod("second", 1, withHostPort)
 	f.comes(first, second)
 	if decision := f.decide(first); decision.Node != "n0" {
@@ -52,14 +52,14 @@ func TestWhatASeatRefusedEndsWithTheSeat(t *testing.T) {
 func TestRefusalsAreRememberedUntilTheNodeChanges(t *testing.T) {
 	taken := at(pod("taken", 0, withHostPort), "n0")
 	f := newFramed(t, []*corev1.Node{nodeWithGPUs("n0", "4")}, []*corev1.Pod{taken})
-	f.memory.Follow(filters.Hints{names.NodePorts: nil})
+	f.filters.Memory.Follow(filters.Hints{names.NodePorts: nil})
 	waiting := pod("waiting", 1, withHostPort)
 	f.comes(waiting)
 	if decision := f.decide(waiting); decision.Node != "" {
 		t.Fatalf("the Pod got node %q, whose port is taken", decision.Node)
 	}
 	class, info := filters.ClassOf(waiting), f.infos["n0"]
-	refusal := f.memory.Refusal(class, "n0", info.GetGeneration(), f.mirror.Version())
+	refusal := f.filters.Memory.Refusal(class, "n0", info.GetGeneration(), f.mirror.Version())
 	if refusal == nil || refusal.Plugin != names.NodePorts {
 		t.Fatalf("%v is remembered of the node, want what NodePorts refused", refusal)
 	}
@@ -74,7 +74,7 @@ func TestTasksThatAskForTheSameLearnFromEachOther(t *testing.T) {
 	const noRoom, portTaken = 8, 1
 	taken := at(pod("taken", 0, withHostPort), "n0")
 	f := newFramed(t, []*corev1.Node{nodeWithGPUs("n0", "4")}, []*corev1.Pod{taken})
-	f.memory.Follow(filters.Hints{names.NodePorts: nil})
+	f.filters.Memory.Follow(filters.Hints{names.NodePorts: nil})
 	task := func(name string, gpus int) *corev1.Pod {
 		return pod(name, gpus, withHostPort, func(p *corev1.Pod) { p.Labels[v1.LabelTask] = "task of " + name })
 	}
@@ -88,11 +88,11 @@ func TestTasksThatAskForTheSameLearnFromEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, failed := f.knownFailure(f.mirror.Freed(), f.keysOf(f.registry.Attempt(second.UID), gang))
+		_, failed := f.filters.KnownFailure(f.mirror.Freed(), f.keysOf(f.registry.Attempt(second.UID), gang))
 		if want := gpus == noRoom; failed != want {
 			t.Errorf("%s: that the second task finds no place is known: %t, want %t", name, failed, want)
 		}
-		refused := f.memory.Refusal(filters.ClassOf(second), "n0", f.infos["n0"].GetGeneration(), f.mirror.Version()) != nil
+		refused := f.filters.Memory.Refusal(filters.ClassOf(second), "n0", f.infos["n0"].GetGeneration(), f.mirror.Version()) != nil
 		if want := gpus == portTaken; refused != want {
 			t.Errorf("%s: what the node refuses is known for the second task: %t, want %t", name, refused, want)
 		}

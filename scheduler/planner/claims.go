@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
@@ -205,10 +206,10 @@ func (c *claims) foundNone(key string, now time.Time) {
 }
 
 // hasNone reports whether there were no nodes to claim for a request, a short time ago.
-func (c *claims) hasNone(wanted keys, now time.Time) bool {
+func (c *claims) hasNone(wanted filters.Keys, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return now.Before(c.noNodesUntil[wanted.request]) || now.Before(c.noNodesUntil[wanted.filtered])
+	return now.Before(c.noNodesUntil[wanted.Request]) || now.Before(c.noNodesUntil[wanted.Filtered])
 }
 
 // awaitedBy returns the GPUs that have to become free for a starving gang; nil if it claims

@@ -3,9 +3,7 @@
 
 package planner
 
-import (
-	fwk "k8s.io/kube-scheduler/framework"
-)
+import fwk "k8s.io/kube-scheduler/framework"
 
 // cycleKey is where a scheduling cycle keeps its Decision.
 const cycleKey fwk.StateKey = "falldio.com/decision"

@@ -73,8 +73,7 @@ func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Dec
 
 func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool) Decision {
 	begin := p.clock.Now()
-	p.memory.Settle(begin.Add(-cacheLag))
-	p.searches.begin()
+	p.filters.Begin(begin)
 	if attempt.Err == nil && !p.watchLabels(attempt) {
 		p.refresh(nodes)
 	}
@@ -98,7 +97,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	}
 	freed := p.mirror.Freed()
 	s := &search{attempt: attempt, begin: begin, request: request, keys: p.keysOf(attempt, request)}
-	if refused, failed := p.knownFailure(freed, s.keys); failed {
+	if refused, failed := p.filters.KnownFailure(freed, s.keys); failed {
 		s.refused = refused
 		return p.fail(s)
 	}
@@ -124,20 +123,18 @@ func (p *Planner) tryScored(s *search) Decision {
 
 // tryPlan looks for places for all Pods of an attempt. What it did not find is remembered until more is freed than at the beginning.
 func (p *Planner) tryPlan(s *search, freed uint64) Decision {
-	s.check = p.checkerUnlessTrusted(s.request)
+	s.check = p.filters.CheckerUnlessTrusted(s.request)
 	found, blocked := p.plan(s)
 	p.metrics.plans.Observe(p.clock.Since(s.begin).Seconds())
-	s.refused = s.check.outcome()
-	p.searches.ended(s.attempt.Group.Key, s.request.Count(), found != nil || !s.refused.ranOutOfTime())
+	s.refused = s.check.Outcome()
+	p.filters.SearchEnded(s.request, found != nil, s.refused)
 	switch {
 	case blocked != nil:
 		return p.waitForMoves(s, blocked)
 	case found != nil:
 		return p.seat(s, found)
 	}
-	if s.refused.lasting() {
-		p.failed.put(freed, s.key(), s.refused)
-	}
+	p.filters.Failed(freed, s.keys, s.refused)
 	return p.fail(s)
 }
 
@@ -361,7 +358,7 @@ func (p *Planner) seat(s *search, found *seating) Decision {
 	for i, m := range found.members {
 		switch {
 		case m.UID != turn:
-		case i > 0 && s.refused.ordered():
+		case i > 0 && s.refused.Ordered():
 			p.activate([]*corev1.Pod{m.Pod()}) // after those that it depends on
 		default:
 			return Decision{Node: found.places[i].Node, Plan: number}
@@ -382,7 +379,7 @@ func (p *Planner) assignSeats(attempt *gangs.Attempt, found *seating) uint64 {
 		return 0
 	}
 	p.endPlaces(attempt.Group.Key)
-	p.rejections.set(attempt.Group.Key, nil, nil)
+	p.filters.Placed(attempt.Group.Key)
 	p.metrics.started(attempt)
 	p.do(actions)
 	return number
@@ -399,13 +396,12 @@ func uidsOf(members []*gangs.Member) []types.UID {
 // fail explains why a gang has no place, and schedules the next attempt.
 func (p *Planner) fail(s *search) Decision {
 	attempt := s.attempt
-	p.lastRefusals = lastRefusals{attempt.Group.Key, s.refused}
-	p.rejections.set(attempt.Group.Key, attempt.Waiting[0].Pod(), s.refused.plugins())
+	p.filters.FoundNone(attempt.Group.Key, attempt.Waiting[0].Pod(), s.refused)
 	given, renew := p.explain(s)
-	if again := p.notSeen(s.refused.plugins(), s.begin); !again.IsZero() && (renew.IsZero() || again.Before(renew)) {
+	if again := p.filters.NotSeen(s.refused.Plugins(), s.begin); !again.IsZero() && (renew.IsZero() || again.Before(renew)) {
 		renew = again
 	}
-	if !attempt.Extra && s.refused.atAll() == nil && p.queueState() == nil {
+	if !attempt.Extra && s.refused.AtAll() == nil && p.queueState() == nil {
 		p.claimIfStarving(s)
 	}
 	p.metrics.failed.WithLabelValues(given.reason).Inc()

@@ -185,6 +185,11 @@ func (p *Planner) claimsSettle() {
 	}
 }
 
+// hasAllocation reports whether devices may be allocated to any resource claim of a Pod.
+func (p *Planner) hasAllocation(pod *corev1.Pod) bool {
+	return p.counter == nil || p.counter.HasAllocation(pod)
+}
+
 // ownerIndex is the index of claims by the UID of the Pod that they were made for.
 const ownerIndex = "falldio.com/pod"
 

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
@@ -135,7 +135,7 @@ func (p *Planner) withoutReserved(explanation *placement.Explanation) (removed b
 // withoutRefused returns the request of a gang of one role without the nodes that refused it, for an
 // explanation: these have room for it, and it is said elsewhere why they refused it.
 func withoutRefused(s *search) *gangs.Request {
-	refused := s.refused.nodes()
+	refused := s.refused.Nodes()
 	if len(refused) == 0 || len(s.request.Roles) > 1 {
 		return s.request
 	}
@@ -161,7 +161,7 @@ func (p *Planner) reservedForOthers(s *search) string {
 }
 
 // keysOf identifies what a gang asks for, and what its Pods look like to filters.
-func (p *Planner) keysOf(attempt *gangs.Attempt, request *gangs.Request) keys {
+func (p *Planner) keysOf(attempt *gangs.Attempt, request *gangs.Request) filters.Keys {
 	blocking := ""
 	if requester := p.requesterOf(attempt); requester.Pods != nil {
 		// If other reservations block it, or are for it, it sees another cluster.
@@ -170,15 +170,7 @@ func (p *Planner) keysOf(attempt *gangs.Attempt, request *gangs.Request) keys {
 	if shadows := p.shadowKey(attempt); shadows != "" {
 		blocking += "\x00ahead " + shadows
 	}
-	key := requestKey(request, blocking)
-	if len(p.runners) == 0 {
-		return keys{key, key}
-	}
-	parts := []string{key, strconv.FormatUint(p.memory.Changes(), 10), strconv.FormatUint(p.mirror.Admissions(), 10)}
-	for role := range request.Roles {
-		parts = append(parts, p.classOf(request.Member(role, 0)).Key)
-	}
-	return keys{key, strings.Join(parts, "\x00")}
+	return p.filters.KeysOf(request, blocking, p.mirror.Admissions())
 }
 
 // describeNeeds returns what a gang needs: "needs at once 8 × 1 GPU of …".

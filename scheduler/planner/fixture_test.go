@@ -165,7 +165,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	f.capacity = capacity.NewMeter(clock, f.capacitySources(), gauges)
 	f.devices = resourceclaims.NewTracker(cacheLag)
 	f.queues.history = runtimes.NewHistory()
-	f.runners, f.memory, f.classes = map[string]filters.Runner{}, filters.NewMemory(), classCache{}
+	f.filters = filters.NewConsultant(f.filterSources())
 	f.leader = leadership.Always()
 	f.fencer = binding.NewFencer(client, clock, "this")
 	f.binder = binding.NewBinder(client, f.leader, f.fencer)

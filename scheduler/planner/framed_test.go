@@ -57,7 +57,7 @@ func newFramed(t *testing.T, nodes []*corev1.Node, running []*corev1.Pod, object
 	f.lister = &switchedLister{cache.NewSnapshot(running, nodes)}
 	f.handle.lister = f.lister
 	f.framework = newFramework(t, f.handle.informers, f.handle, f.lister)
-	f.runners[ours] = f.framework
+	f.filters.Serve(ours, f.framework)
 	f.handle.informers.Start(t.Context().Done())
 	f.handle.informers.WaitForCacheSync(t.Context().Done())
 	for _, pod := range running {

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 )
 
 func withVolumeClaim(p *corev1.Pod) {
@@ -104,13 +105,13 @@ func TestPlacesThatTheFiltersHadNoTimeToLookAtAreNotTakenForAgreed(t *testing.T)
 	f.orderWaiting()
 	f.clock.Step(2 * time.Second)
 	asked := 0
-	f.runners[ours] = &asking{Runner: f.framework, do: func() { asked++; f.clock.Step(2 * usualSearch) }}
+	f.filters.Serve(ours, &asking{Runner: f.framework, do: func() { asked++; f.clock.Step(2 * filters.UsualSearch) }})
 	f.lookAhead()
 	if _, reserved := f.ahead.of("default/train"); asked == 0 || reserved {
 		t.Errorf("places are reserved (%t) although the filters were asked only %d times", reserved, asked)
 	}
 	asked = 0
-	f.runners[ours] = &asking{Runner: f.framework, do: func() { asked++ }}
+	f.filters.Serve(ours, &asking{Runner: f.framework, do: func() { asked++ }})
 	f.clock.Step(2 * time.Minute)
 	f.orderWaiting()
 	f.lookAhead()
@@ -271,12 +272,12 @@ func TestNothingIsReservedForAGangThatIsDeletedMeanwhile(t *testing.T) {
 	f.orderWaiting()
 	f.clock.Step(2 * time.Second)
 	gone := false
-	f.runners[ours] = &asking{Runner: f.framework, do: func() {
+	f.filters.Serve(ours, &asking{Runner: f.framework, do: func() {
 		if !gone {
 			gone = true
 			f.goes(goes)
 		}
-	}}
+	}})
 	f.lookAhead()
 	if _, reserved := f.ahead.of("goes"); !gone || reserved {
 		t.Errorf("places are reserved for a gang that is deleted: %t, %t", gone, reserved)

@@ -15,6 +15,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
@@ -88,7 +89,8 @@ func newHostileFixture(t *testing.T) *framed {
 // kept is how much a planner keeps for what Pods have mentioned.
 type kept struct {
 	mirror.Size
-	states, groups, classes, explained, failed, nominated, rejected int
+	asked                                filters.Size
+	states, groups, explained, nominated int
 }
 
 func (f *fixture) kept() (k kept) {
@@ -96,10 +98,7 @@ func (f *fixture) kept() (k kept) {
 	f.mirror.With(func(cluster *placement.Cluster) { cluster.Root().States(func(*placement.State, int) { k.states++ }) })
 	counts := f.registry.Count()
 	k.groups = counts.Gathering + counts.Waiting + counts.Planned + counts.Running
-	k.classes, k.explained, k.failed, k.nominated = len(f.classes), len(f.explanations.entries), len(f.failed.known), len(f.nominations.byGroup)
-	for _, pods := range f.rejections.byPlugin {
-		k.rejected += len(pods)
-	}
+	k.asked, k.explained, k.nominated = f.filters.Size(), len(f.explanations.entries), len(f.nominations.byGroup)
 	return k
 }
 

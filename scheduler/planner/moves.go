@@ -200,7 +200,7 @@ func (p *Planner) planAround(s *search, requester *mirror.Requester, destination
 func (p *Planner) planRest(s *search, requester *mirror.Requester, ready *seating, rest []*gangs.Member, need int) (fits bool) {
 	others := p.requestFor(rest, need)
 	others.Level, others.Required, others.Except, others.Near = s.request.Level, s.request.Required, s.request.Except, s.request.Near
-	around := &search{attempt: s.attempt, request: others, check: p.checkerUnlessTrusted(others), questions: s.questions}
+	around := &search{attempt: s.attempt, request: others, check: p.filters.CheckerUnlessTrusted(others), questions: s.questions}
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
 		others.Near = cmp.Or(p.domainOf(ready, others.Level), others.Near)
 		cluster.Try(func() bool {

@@ -107,22 +107,12 @@ type Planner struct {
 	// current is true once this process has taken over and the snapshots show all earlier
 	// Bindings.
 	current atomic.Bool
-	// runners are the filters of the profiles, by scheduler name, and memory what they said.
-	runners map[string]filters.Runner
-	memory  *filters.Memory
-	// searches are how long the filters may be asked.
-	searches searches
-	// classes, lastRefusals and failed are for the scheduling cycle. failed are the requests
-	// that found no place in the cluster as it is, with what the filters refused.
-	classes classCache
+	// filters asks kube-scheduler's filters about places.
+	filters *filters.Consultant
 	// mirrorTidied and cyclesTidied are when what was kept for Pods that are gone was dropped last.
 	mirrorTidied, cyclesTidied time.Time
 	// mirrorSize is how many bytes the mirror kept then.
-	mirrorSize   int
-	lastRefusals lastRefusals
-	failed       failures[*refusals]
-	// rejections are the gangs that wait because filters refused them.
-	rejections rejections
+	mirrorSize int
 	// unseen are Pods that ran when this process took over, and that no snapshot has shown
 	// yet. It is only used in scheduling cycles.
 	unseen map[types.UID]string
@@ -158,10 +148,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 		mirror:       mirror.New(logger, clock, args.Levels(), args.NodePools),
 		claims:       newClaims(),
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)),
-		runners:      map[string]filters.Runner{},
-		memory:       filters.NewMemory(),
 		devices:      resourceclaims.NewTracker(cacheLag),
-		classes:      classCache{},
 		queues:       queueBook{history: runtimes.NewHistory()},
 		leader:       leader, fencer: fencer, binder: binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
@@ -175,6 +162,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 	if err != nil {
 		return nil, err
 	}
+	p.filters = filters.NewConsultant(p.filterSources())
 	p.capacity = capacity.NewMeter(p.clock, p.capacitySources(), gauges)
 	if err = errors.Join(p.watch(), p.watchFailedPods(ctx), p.watchDevices(ctx), p.watchQueues(ctx)); err != nil {
 		return nil, err
@@ -191,6 +179,21 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 // capacitySources are where the gauges have their numbers from.
 func (p *Planner) capacitySources() capacity.Sources {
 	return capacity.Sources{Mirror: p.mirror, Levels: p.levels, Gangs: p.registry.Count, Claimed: p.claims.count}
+}
+
+// filterSources are where the cluster is known from to those who ask filters.
+func (p *Planner) filterSources() filters.Sources {
+	return filters.Sources{
+		Logger: p.logger, Clock: p.clock, Cluster: p.handle, Mirror: p.mirror, Terminating: p.registry.Terminating, HasAllocation: p.hasAllocation, Lag: cacheLag,
+	}
+}
+
+// serve adds a profile.
+func (p *Planner) serve(handle fwk.Handle) {
+	p.registry.Serve(handle.ProfileName())
+	if runner, ok := handle.(filters.Runner); ok {
+		p.filters.Serve(handle.ProfileName(), runner)
+	}
 }
 
 // Same returns an error if the arguments differ from the Planner's.

@@ -18,9 +18,10 @@ import (
 	"falldio.github.io/gpu-controller/pkg/disruption"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/preemption"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
-	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
 // noVictims is the message if no preemption helps, and noVictimsInTime if the time was up before
@@ -87,7 +88,7 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if p.moving(attempt) {
 		return "" // its place is kept for it
 	}
-	if p.lastRefusals.of(attempt.Group.Key).atAll() != nil {
+	if p.filters.Last(attempt.Group.Key).AtAll() != nil {
 		return "" // whoever leaves, no node would take it
 	}
 	s := &search{attempt: attempt, begin: p.clock.Now(), request: request}
@@ -118,8 +119,8 @@ func (p *Planner) nobodyFor(attempt *gangs.Attempt, limited, reclaims bool) (why
 // preemptFor searches Pods to preempt, unless such a search has just been in vain. limited is true if the gang's queue may not hold it
 // because of a limit.
 func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, prospect *preemption.Prospect, limited bool) string {
-	s.keys = p.keysOf(s.attempt, s.request).toPreempt(s.attempt.Priority, p.prospectKey(prospect), p.mirror.NodesVersion(), p.budgetsRaised.Load())
-	for _, key := range [...]string{s.keys.request, s.keys.filtered} {
+	s.keys = toPreempt(p.keysOf(s.attempt, s.request), s.attempt.Priority, p.prospectKey(prospect), p.mirror.NodesVersion(), p.budgetsRaised.Load())
+	for _, key := range [...]string{s.keys.Request, s.keys.Filtered} {
 		if known, good := p.explanations.get(key, s.begin); good {
 			return known.text
 		}
@@ -127,7 +128,7 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, pr
 	taken := p.reclaimFor(s.attempt, prospect)
 	if why, none := p.nobodyFor(s.attempt, limited, taken != nil && taken.Reclaims()); none {
 		if why != victimsLeaving { // which ends
-			p.explanations.put(s.keys.request, cachedMessage{text: why, at: s.begin})
+			p.explanations.put(s.keys.Request, cachedMessage{text: why, at: s.begin})
 		}
 		return why
 	}
@@ -143,7 +144,7 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, pr
 		if found.late {
 			text = noVictimsInTime
 		}
-		p.explanations.put(s.keys.after(found.filtered), cachedMessage{text: text, at: s.begin})
+		p.explanations.put(s.keys.After(found.filtered), cachedMessage{text: text, at: s.begin})
 		return text
 	}
 	said := p.makeRoom(ctx, pod, s, found)
@@ -155,9 +156,9 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, pr
 
 // toPreempt returns the keys of a preemption for a gang of a priority, with that of what queues may have to give back. On other nodes,
 // or with other PodDisruptionBudgets, others may leave.
-func (k keys) toPreempt(priority int32, prospect string, nodes, budgets uint64) keys {
+func toPreempt(k filters.Keys, priority int32, prospect string, nodes, budgets uint64) filters.Keys {
 	prefix := fmt.Sprintf("preempt\x00%d\x00%s\x00%d\x00%d\x00", priority, prospect, nodes, budgets)
-	return keys{prefix + k.request, prefix + k.filtered}
+	return filters.Keys{Request: prefix + k.Request, Filtered: prefix + k.Filtered}
 }
 
 // makeRoom keeps the nodes of a plan for a gang and evicts the victims: never one without the other.
@@ -254,9 +255,6 @@ type preemptionPlan struct {
 	filtered, late bool
 }
 
-// maxProposals is how many proposals are checked with the filters in a cycle.
-const maxProposals = 32
-
 // preemption looks for victims after which the gang fits, and its nodes accept it as they
 // will be then: nobody is evicted before kube-scheduler's filters have agreed. If the victims that are
 // best for the gang are more than their queues have to give back, others are looked for.
@@ -270,8 +268,8 @@ func (p *Planner) preemption(s *search, taken *preemption.Queues) *preemptionPla
 
 func (p *Planner) preemptionOf(s *search, taken *preemption.Queues) (found *preemptionPlan) {
 	found = &preemptionPlan{budgets: p.budgets(), taken: taken}
-	attempt, dryRun := s.attempt, p.newDryRun(s)
-	dryRun.withoutVictims = taken.ExceedsLimits()
+	attempt, dryRun := s.attempt, p.filters.DryRunFor(s.request, s.questions)
+	dryRun.WithoutVictims = taken.ExceedsLimits()
 	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
 		rules := preemption.Cluster{
@@ -287,8 +285,8 @@ func (p *Planner) preemptionOf(s *search, taken *preemption.Queues) (found *pree
 			rules.Victim = taken.Victim
 		}
 		s.request.NearFirst(func(request *gangs.Request) bool {
-			proposal := dryRun.propose(cluster, request, rules.Rules(attempt.Priority), holders)
-			if found.filtered, found.late = dryRun.filtered, dryRun.late; proposal == nil {
+			proposal := dryRun.Propose(cluster, request, rules.Rules(attempt.Priority), holders)
+			if found.filtered, found.late = dryRun.Filtered, dryRun.Late; proposal == nil {
 				return false
 			}
 			victims := rules.Victims(proposal)
@@ -314,7 +312,7 @@ func (p *Planner) preemptionOf(s *search, taken *preemption.Queues) (found *pree
 }
 
 // holder returns what preemption needs to know about a Pod that holds a place.
-func (p *Planner) holder(holders func(string) (mirror.Holder, bool), name string) (preemption.Holder, bool) {
+func (p *Planner) holder(holders func(string) (snapshot.Holder, bool), name string) (preemption.Holder, bool) {
 	holder, known := holders(name)
 	if !known {
 		return preemption.Holder{}, false

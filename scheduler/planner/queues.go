@@ -269,8 +269,7 @@ func (p *Planner) fitLimits(ledger *queueing.Ledger, queue string, request *gang
 func (p *Planner) waitInQueue(attempt *gangs.Attempt, waits string) Decision {
 	now := p.clock.Now()
 	p.metrics.failed.WithLabelValues("Queue").Inc()
-	p.rejections.set(attempt.Group.Key, nil, nil)
-	p.lastRefusals = lastRefusals{} // no node was asked
+	p.filters.FoundNone(attempt.Group.Key, nil, nil) // no node was asked
 	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: now, Ended: now, RetryBy: now.Add(fallbackRetry)})
 	p.recordDecision(&search{attempt: attempt, begin: now}, journal.Queued, waits, nil)
 	return Decision{Waits: waits}

@@ -6,12 +6,11 @@ package planner
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	recorder "falldio.github.io/gpu-controller/scheduler/journal"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
@@ -127,8 +126,11 @@ func (q placed) planned(cluster *placement.Cluster, gang *placement.Gang) (*plac
 	return plan, fits, err
 }
 
-// without plans a gang as if others had left, and keeps the question if it fits.
-func (r *questions) without(cluster *placement.Cluster, gang *placement.Gang) (*placement.Plan, bool, error) {
+// PlanWithout implements filters.Plans: it keeps the question if the gang fits.
+func (r *questions) PlanWithout(cluster *placement.Cluster, gang *placement.Gang) (*placement.Plan, bool, error) {
+	if r == nil {
+		return cluster.Plan(gang)
+	}
 	q := r.question(cluster, journal.Plan, gang, nil)
 	plan, fits, err := q.planned(cluster, gang)
 	if fits {
@@ -140,8 +142,11 @@ func (r *questions) without(cluster *placement.Cluster, gang *placement.Gang) (*
 	return plan, fits, err
 }
 
-// victims keeps the question that a preemption answers which no filter has checked.
-func (r *questions) victims(cluster *placement.Cluster, gang *placement.Gang, found *placement.Preemption) {
+// Proposed implements filters.Plans: it keeps the question that a preemption answers which no filter has checked.
+func (r *questions) Proposed(cluster *placement.Cluster, gang *placement.Gang, found *placement.Preemption) {
+	if r == nil {
+		return
+	}
 	cluster.Try(func() bool {
 		for _, name := range found.Victims {
 			cluster.Remove(name)
@@ -223,20 +228,16 @@ func (p *Planner) recordDecision(s *search, outcome journal.Outcome, why string,
 }
 
 // setRefusals records what filters refused.
-func setRefusals(d *journal.Decision, refused *refusals) {
-	if !refused.any() {
+func setRefusals(d *journal.Decision, refused *filters.Refusals) {
+	if !refused.Any() {
 		return
 	}
 	d.Refused = refused.String()
-	if refused.everywhere != nil {
-		d.Refusals = append(d.Refusals, journal.Refusal{Plugin: refused.everywhere.Plugin, Reason: refused.everywhere.Reason})
-	}
-	for _, node := range slices.Sorted(maps.Keys(refused.byNode)) {
-		if len(d.Refusals) == journal.MaxRefusals {
-			return
+	refused.Each(func(node string, one *filters.Refusal) {
+		if len(d.Refusals) < journal.MaxRefusals {
+			d.Refusals = append(d.Refusals, journal.Refusal{Node: node, Plugin: one.Plugin, Reason: one.Reason})
 		}
-		d.Refusals = append(d.Refusals, journal.Refusal{Node: node, Plugin: refused.byNode[node].Plugin, Reason: refused.byNode[node].Reason})
-	}
+	})
 }
 
 // recordPlaced records that a gang has got places.

@@ -60,7 +60,7 @@ func (p *Planner) maintain(ctx context.Context) {
 	}
 	p.tidyMirror(now)
 	p.endNominations(ctx)
-	p.rejections.sweep(p.registry.Waits)
+	p.filters.Sweep(p.registry.Waits)
 	for uid, plan := range p.registry.Overdue(now.Add(-p.PermitTimeout())) {
 		p.Withdraw(uid, plan)
 	}

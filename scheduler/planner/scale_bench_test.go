@@ -192,7 +192,7 @@ func (r *scaleRun) addFilters() {
 	lister := &scaleLister{Snapshot: cache.NewEmptySnapshot(), run: r}
 	r.handle.lister = lister
 	volumes := informers.NewSharedInformerFactory(r.handle.client, 0)
-	r.runners[ours] = newFramework(r.t, volumes, r.handle, lister)
+	r.filters.Serve(ours, newFramework(r.t, volumes, r.handle, lister))
 	volumes.Start(r.t.Context().Done())
 	volumes.WaitForCacheSync(r.t.Context().Done())
 	r.followFilters(r.t.Context())

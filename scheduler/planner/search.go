@@ -8,6 +8,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
@@ -17,17 +18,17 @@ type search struct {
 	begin   time.Time
 	// request is what the gang asks for, and keys identify that. It is nil as long as that is not known.
 	request *gangs.Request
-	keys    keys
+	keys    filters.Keys
 	// check asks kube-scheduler's filters about each place; nil if no check is needed.
 	// refused is what they refused in this attempt, or in an equal one before.
-	check   *checker
-	refused *refusals
+	check   *filters.Checker
+	refused *filters.Refusals
 	// questions collects the questions to the engine; nil if they are not recorded.
 	questions *questions
 }
 
 // key returns the key for what is known of the gang after this attempt.
-func (s *search) key() string { return s.keys.after(s.refused.any()) }
+func (s *search) key() string { return s.keys.After(s.refused.Any()) }
 
 // unrecorded returns the search without a record of its questions: what follows is for an explanation.
 func (s *search) unrecorded() *search {
@@ -51,7 +52,7 @@ func (s *search) plan(cluster *placement.Cluster, request *gangs.Request) (plan 
 // requestFor groups members by their needs, and by what filters look at. The first ones, as
 // many as need, must get a place; the others get one if there is room.
 func (p *Planner) requestFor(waiting []*gangs.Member, need int) *gangs.Request {
-	class := func(m *gangs.Member) string { return p.classOf(m).Key }
+	class := func(m *gangs.Member) string { return p.filters.ClassOf(m).Key }
 	shape := func(m *gangs.Member) placement.Shape { return p.shapeOf(&m.Shape) }
 	return &gangs.Request{Members: snapshot.NewMembers(waiting, shape, class, need)}
 }

@@ -36,7 +36,7 @@ func TestNeitherBindingsNorEventsWaitForASearch(t *testing.T) {
 		}
 	}
 	asked := 0
-	f.runners[ours] = &asking{Runner: f.framework, do: func() {
+	f.filters.Serve(ours, &asking{Runner: f.framework, do: func() {
 		if asked++; asked > 1 {
 			return
 		}
@@ -54,7 +54,7 @@ func TestNeitherBindingsNorEventsWaitForASearch(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Error("a Binding or an event waits for the end of the search")
 		}
-	}}
+	}})
 	pods := gang("train", 6, 6)
 	f.comes(pods...)
 	if decision := f.decide(pods[0]); decision.Node != "n0" || asked == 0 {
@@ -79,7 +79,7 @@ func TestSearchesOfAnAttemptTakeNoLongerThanCounts(t *testing.T) {
 	}
 	f := newFramed(t, nodes, running)
 	const step = 20 * time.Millisecond
-	f.runners[ours] = &asking{Runner: f.framework, do: func() { f.clock.Step(step) }}
+	f.filters.Serve(ours, &asking{Runner: f.framework, do: func() { f.clock.Step(step) }})
 	pods := gang("train", 300, 300, withHostPort)
 	f.comes(pods...)
 	longest := time.Duration(0)
@@ -93,45 +93,17 @@ func TestSearchesOfAnAttemptTakeNoLongerThanCounts(t *testing.T) {
 		if longest = max(longest, took); took > longestPause {
 			t.Errorf("attempt %d takes %v, of which %v count", attempt, took, longestPause)
 		}
-		if attempt == 0 && took > searchesOfAttempt*(usualSearch+step) {
-			t.Errorf("the first attempt takes %v, want at most %v", took, searchesOfAttempt*usualSearch)
+		if attempt == 0 && took > filters.SearchesOfAttempt*(filters.UsualSearch+step) {
+			t.Errorf("the first attempt takes %v, want at most %v", took, filters.SearchesOfAttempt*filters.UsualSearch)
 		}
 		f.clock.Step(time.Hour)
 	}
 	t.Logf("the longest attempt took %v", longest)
 }
 
-func TestASearchThatWasTooShortIsFollowedByALongerOne(t *testing.T) {
+func TestAllSearchesOfAnAttemptCountForTheNextPause(t *testing.T) {
 	t.Parallel()
-	s, now := &searches{}, beginning
-	for _, want := range []time.Duration{1, 2, 4, 6, 6} {
-		s.begin()
-		first := s.deadline("large", 1000, now)
-		if got := first.Sub(now); got != want*time.Second {
-			t.Errorf("a search may take %v, want %d s", got, want)
-		}
-		second := s.deadline("large", 1000, first)
-		third := s.deadline("large", 1000, second)
-		if fourth := s.deadline("large", 1000, third); fourth != third {
-			t.Errorf("a fourth search of an attempt may take %v", fourth.Sub(third))
-		}
-		if other := s.deadline("small", 1, now).Sub(now); other != searchLimit+memberLimit {
-			t.Errorf("a search for a Pod may take %v", other)
-		}
-		s.ended("large", 1000, false)
-	}
-	for _, want := range []time.Duration{220, 440, 880, 1760, 3520, 6000, 6000} {
-		s.begin()
-		if got := s.deadline("small", 1, now).Sub(now); got != want*time.Millisecond {
-			t.Errorf("a search for a Pod may take %v, want %d ms", got, want)
-		}
-		s.ended("small", 1, false)
-	}
-	s.ended("small", 1, true)
-	if s.ended("large", 1000, true); len(s.limits) > 0 {
-		t.Errorf("kept after a search that was long enough: %v", s.limits)
-	}
-	if total := searchesOfAttempt * longestSearch; total > longestPause {
+	if total := filters.SearchesOfAttempt * filters.LongestSearch; total > longestPause {
 		t.Errorf("the searches of an attempt take up to %v, of which %v count", total, longestPause)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
@@ -33,7 +34,7 @@ func (p *Planner) claimIfStarving(s *search) {
 	awaited := p.claims.awaitedBy(attempt.Group.Key, now)
 	found, filtered := p.futureRoom(s)
 	if found == nil {
-		p.claims.foundNone(s.keys.after(filtered), now)
+		p.claims.foundNone(s.keys.After(filtered), now)
 		return
 	}
 	found.leastInUse = p.mirror.InUse(found.awaited)
@@ -56,8 +57,8 @@ func (p *Planner) claim(attempt *gangs.Attempt, one *claim, now time.Time) {
 // free, and which accept its Pods then; nil if there are none. filtered is true if filters
 // have refused nodes.
 func (p *Planner) futureRoom(s *search) (found *claim, filtered bool) {
-	from, candidate := p.basisFor(s.request), s.request.Without(nil) // with each node once
-	refusing, filtered := s.refused.nodes(), s.refused.any()
+	from, candidate := p.filters.BasisFor(s.request), s.request.Without(nil) // with each node once
+	refusing, filtered := s.refused.Nodes(), s.refused.Any()
 	for range maxDiagnoses {
 		if explanation, err := p.diagnose(s.attempt, candidate); err == nil {
 			awaited := awaitedIn(explanation)
@@ -65,13 +66,13 @@ func (p *Planner) futureRoom(s *search) (found *claim, filtered bool) {
 				refusing = append(refusing, held...)
 			} else if len(awaited) > 0 {
 				found, refused := p.roomWithout(s.attempt, candidate, awaited, from)
-				if filtered = filtered || refused.any(); found != nil {
+				if filtered = filtered || refused.Any(); found != nil {
 					return found, filtered
 				}
-				if refused == nil || refused.exhausted {
+				if refused == nil || refused.RanOutOfTime() {
 					return nil, filtered
 				}
-				refusing = append(refusing, refused.nodes()...)
+				refusing = append(refusing, refused.Nodes()...)
 			}
 		}
 		next := candidate.Without(refusing)
@@ -110,8 +111,8 @@ func awaitedIn(explanation *placement.Explanation) map[string][]int {
 
 // roomWithout returns where a gang goes once the Pods on some GPUs have left. If the filters
 // don't accept that, it returns what they refused.
-func (p *Planner) roomWithout(attempt *gangs.Attempt, request *gangs.Request, awaited map[string][]int, from basis) (found *claim, refused *refusals) {
-	check := p.newChecker(request, from)
+func (p *Planner) roomWithout(attempt *gangs.Attempt, request *gangs.Request, awaited map[string][]int, from filters.Basis) (found *claim, refused *filters.Refusals) {
+	check := p.filters.CheckerOf(request, from)
 	trial := &search{attempt: attempt, check: check}
 	leaving := map[types.UID]bool{}
 	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
@@ -122,8 +123,7 @@ func (p *Planner) roomWithout(attempt *gangs.Attempt, request *gangs.Request, aw
 					cluster.Remove(name)
 					leaving[types.UID(name)] = true
 					if holder, held := holders(name); held && check != nil {
-						check.removed = true
-						check.remove(holder)
+						check.RemoveHolder(holder)
 					}
 				}
 			}
@@ -137,7 +137,7 @@ func (p *Planner) roomWithout(attempt *gangs.Attempt, request *gangs.Request, aw
 			return false
 		})
 	})
-	return found, check.outcome()
+	return found, check.Outcome()
 }
 
 // roomOf returns what the Pods of a plan will hold, by node.

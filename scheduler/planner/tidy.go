@@ -32,7 +32,7 @@ func (p *Planner) tidyCycles(now time.Time) {
 	}
 	p.cyclesTidied = now
 	p.explanations.sweep(now)
-	p.classes.sweep(func(uid types.UID) bool { return p.registry.Member(uid) != nil })
+	p.filters.SweepClasses(func(uid types.UID) bool { return p.registry.Member(uid) != nil })
 }
 
 // markVictims marks Pods that are about to be deleted. Those that are gone by now have been forgotten before: nothing would ever remove their

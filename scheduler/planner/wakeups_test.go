@@ -224,7 +224,7 @@ func wakeups() map[string]*wakeup {
 		"a Pod comes, which the attempt of the moment does not see": {
 			task: func(p *corev1.Pod) { p.Spec.Affinity = near("a", corev1.LabelHostname) },
 			happens: func(q *quiet) {
-				q.rejections.sweep(func(string) bool { return false }) // until the attempt has ended, it is not known who refuses
+				q.filters.Sweep(func(string) bool { return false }) // until the attempt has ended, it is not known who refuses
 				comes := at(pod("near", 0, func(p *corev1.Pod) { p.Labels[kindLabel] = "a" }), targetNode)
 				q.cached(comes)
 				q.podUpdated(at(comes, ""), comes)

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/reservation"
@@ -99,7 +101,9 @@ func (p *Planner) podUpdated(old, object any) {
 		if arrived {
 			before = nil // for plugins, Pods come into being with their nodes
 		}
-		p.otherPodChanged(before, pod)
+		if p.filters.PodChanged(before, pod) {
+			p.wake()
+		}
 	}
 }
 
@@ -178,6 +182,19 @@ func (p *Planner) budgetUpdated(old, object any) {
 func (p *Planner) budgetsAllowMore() {
 	if p.awaitBudgets.CompareAndSwap(true, false) {
 		p.budgetsRaised.Add(1)
+		p.wake()
+	}
+}
+
+// followFilters has gangs tried again when something changes that filters look at.
+func (p *Planner) followFilters(ctx context.Context) {
+	p.filters.Follow(ctx, p.handle.SharedInformerFactory(), p.objectChanged)
+}
+
+// objectChanged is called when an object that a filter looks at was added, updated or deleted.
+func (p *Planner) objectChanged(kind fwk.EventResource, before, after any) {
+	if p.filters.ObjectChanged(kind, before, after) {
+		p.ahead.retryAll()
 		p.wake()
 	}
 }

@@ -406,8 +406,10 @@ func (q *quiet) replaces(kind fwk.EventResource, before, after runtime.Object) {
 
 func (q *quiet) follows(change func() error, kind fwk.EventResource, before, after runtime.Object) {
 	q.t.Helper()
-	changes := q.memory.Changes()
-	q.stored(change, func() bool { return q.memory.Changes() > changes && q.filtered(q.task[0], targetNode).IsSuccess() })
+	changes := q.filters.Memory.Changes()
+	q.stored(change, func() bool {
+		return q.filters.Memory.Changes() > changes && q.filtered(q.task[0], targetNode).IsSuccess()
+	})
 	var was any
 	if before != nil {
 		was = before

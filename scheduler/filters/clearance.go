@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package filters
 
 import (
 	"cmp"
@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
-	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
 // maxCleared is how many Pods a clearance considers. If there are more, those come first that are
@@ -23,12 +23,12 @@ const maxCleared = 1000
 // whose room is needed. All Pods that may be preempted leave, and then as many as possible are
 // put back, the most important ones first, as long as the filters accept the gang.
 type clearance struct {
-	*dryRun
+	*DryRun
 	request *gangs.Request
 	cluster *placement.Cluster
 	rules   placement.PreemptionRules
 	// away are the Pods that are not put back so far, by name.
-	away map[string]mirror.Holder
+	away map[string]snapshot.Holder
 	// plan is where the gang goes without them.
 	plan *placement.Plan
 	// late is true if the time was up before all were put back that can stay.
@@ -37,7 +37,7 @@ type clearance struct {
 
 // clearedUnit is Pods that leave together.
 type clearedUnit struct {
-	pods     []mirror.Holder
+	pods     []snapshot.Holder
 	priority int32
 	// whole is true if they are all Pods of a gang, or a Pod in no gang. spare is how many of the
 	// gang may leave while the others stay.
@@ -47,12 +47,12 @@ type clearedUnit struct {
 
 // clearance returns victims that a clearance finds; nil if there are none. It has the time of one
 // search.
-func (d *dryRun) clearance(cluster *placement.Cluster, request *gangs.Request, rules placement.PreemptionRules) *placement.Preemption {
+func (d *DryRun) clearance(cluster *placement.Cluster, request *gangs.Request, rules placement.PreemptionRules) *placement.Preemption {
 	own := *d
-	own.basis.deadline = d.planner.searches.within(d.planner.clock.Now().Add(d.limit))
-	c := &clearance{dryRun: &own, request: request, cluster: cluster, rules: rules, away: map[string]mirror.Holder{}}
+	own.basis.deadline = d.consultant.searches.within(d.consultant.Clock.Now().Add(d.limit))
+	c := &clearance{DryRun: &own, request: request, cluster: cluster, rules: rules, away: map[string]snapshot.Holder{}}
 	victims := c.victims()
-	if d.late = d.late || c.late; c.late || victims == nil {
+	if d.Late = d.Late || c.late; c.late || victims == nil {
 		return nil // or some would leave in vain
 	}
 	return d.withVictims(victims)
@@ -115,7 +115,7 @@ func (c *clearance) narrow(units []clearedUnit) []clearedUnit {
 		used[c.plan.Members[i].Node] = true
 	}
 	near, _ := partition(units, func(u clearedUnit) bool {
-		return slices.ContainsFunc(u.pods, func(one mirror.Holder) bool { return used[one.Node] })
+		return slices.ContainsFunc(u.pods, func(one snapshot.Holder) bool { return used[one.Node] })
 	})
 	if c.fitsWithout(near) {
 		return near
@@ -140,12 +140,12 @@ func partition(units []clearedUnit, holds func(clearedUnit) bool) (those, others
 
 // fits reports whether the filters accept the gang now, and keeps the plan if they do.
 func (c *clearance) fits() bool {
-	if c.late = c.late || c.planner.clock.Now().After(c.basis.deadline); c.late {
+	if c.late = c.late || c.consultant.Clock.Now().After(c.basis.deadline); c.late {
 		return false
 	}
 	gang, found := c.request.Gang, &placement.Preemption{Victims: c.names()}
-	c.check = c.planner.newChecker(c.request, c.basis)
-	accepted := c.accepts(c.cluster, &gang, found, func(name string) (mirror.Holder, bool) {
+	c.check = c.consultant.CheckerOf(c.request, c.basis)
+	accepted := c.accepts(c.cluster, &gang, found, func(name string) (snapshot.Holder, bool) {
 		holder, known := c.away[name]
 		return holder, known
 	})
@@ -159,13 +159,13 @@ func (c *clearance) fits() bool {
 // names returns the names of those that are away, sorted.
 func (c *clearance) names() []string { return slices.Sorted(maps.Keys(c.away)) }
 
-func (c *clearance) take(pods []mirror.Holder) {
+func (c *clearance) take(pods []snapshot.Holder) {
 	for _, one := range pods {
 		c.away[string(one.Pod.UID)] = one
 	}
 }
 
-func (c *clearance) giveBack(pods []mirror.Holder) {
+func (c *clearance) giveBack(pods []snapshot.Holder) {
 	for _, one := range pods {
 		delete(c.away, string(one.Pod.UID))
 	}
@@ -248,7 +248,7 @@ func lowestFirst(a, b clearedUnit) int {
 func (c *clearance) mostPromising(units []clearedUnit) []clearedUnit {
 	on := func(nodes map[string]bool) func(clearedUnit) bool {
 		return func(u clearedUnit) bool {
-			return slices.ContainsFunc(u.pods, func(one mirror.Holder) bool { return nodes[one.Node] })
+			return slices.ContainsFunc(u.pods, func(one snapshot.Holder) bool { return nodes[one.Node] })
 		}
 	}
 	first, rest := partition(units, on(c.refusing))
@@ -264,15 +264,15 @@ func (c *clearance) mostPromising(units []clearedUnit) []clearedUnit {
 }
 
 // groups returns the Pods that hold something, by gang. A Pod in no gang is a group of its own.
-func (c *clearance) groups() map[string][]mirror.Holder {
-	groups := map[string][]mirror.Holder{}
-	nodes, err := c.planner.handle.SnapshotSharedLister().NodeInfos().List()
+func (c *clearance) groups() map[string][]snapshot.Holder {
+	groups := map[string][]snapshot.Holder{}
+	nodes, err := c.consultant.Cluster.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil // reading the snapshot never fails
 	}
 	for _, node := range nodes {
 		for _, info := range node.GetPods() {
-			one := mirror.Holder{Pod: info.GetPod(), Node: node.Node().Name}
+			one := snapshot.Holder{Pod: info.GetPod(), Node: node.Node().Name}
 			name := "gang " + c.rules.Group(c.described(one))
 			if name == "gang " {
 				name = "Pod " + string(one.Pod.UID)
@@ -283,13 +283,13 @@ func (c *clearance) groups() map[string][]mirror.Holder {
 	return groups
 }
 
-func (c *clearance) described(one mirror.Holder) *placement.Pod {
+func (c *clearance) described(one snapshot.Holder) *placement.Pod {
 	return &placement.Pod{Name: string(one.Pod.UID), Node: one.Node}
 }
 
 // unitOf returns the members of a gang that may be preempted.
-func (c *clearance) unitOf(members []mirror.Holder) clearedUnit {
-	slices.SortFunc(members, func(a, b mirror.Holder) int { return cmp.Compare(a.Pod.UID, b.Pod.UID) })
+func (c *clearance) unitOf(members []snapshot.Holder) clearedUnit {
+	slices.SortFunc(members, func(a, b snapshot.Holder) int { return cmp.Compare(a.Pod.UID, b.Pod.UID) })
 	u := clearedUnit{priority: math.MinInt32, spare: c.rules.Spare(c.rules.Group(c.described(members[0])))}
 	for _, one := range members {
 		if priority, preemptible := c.rules.Victim(c.described(one)); preemptible {

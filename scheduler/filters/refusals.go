@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package filters
 
 import (
 	"cmp"
@@ -9,38 +9,36 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"falldio.github.io/gpu-controller/scheduler/filters"
 )
 
-// refusals are what kube-scheduler's filters refused in an attempt. Nil is nothing.
-type refusals struct {
+// Refusals are what kube-scheduler's filters refused in an attempt. Nil is nothing.
+type Refusals struct {
 	// byNode is why nodes refused members, and everywhere why no node would take one,
 	// whatever else leaves it.
-	byNode     map[string]*filters.Refusal
-	everywhere *filters.Refusal
+	byNode     map[string]*Refusal
+	everywhere *Refusal
 	// exhausted is true if the time was up before all nodes were asked.
 	exhausted bool
 }
 
-// any reports whether anything was refused, or might have been had there been more time.
-func (r *refusals) any() bool {
+// Any reports whether anything was refused, or might have been had there been more time.
+func (r *Refusals) Any() bool {
 	return r != nil && (len(r.byNode) > 0 || r.everywhere != nil || r.exhausted)
 }
 
-// ranOutOfTime reports whether the time was up before all nodes were asked.
-func (r *refusals) ranOutOfTime() bool { return r != nil && r.exhausted }
+// RanOutOfTime reports whether the time was up before all nodes were asked.
+func (r *Refusals) RanOutOfTime() bool { return r != nil && r.exhausted }
 
-// atAll returns why no node would take a member of the gang; nil if one might.
-func (r *refusals) atAll() *filters.Refusal {
+// AtAll returns why no node would take a member of the gang; nil if one might.
+func (r *Refusals) AtAll() *Refusal {
 	if r == nil {
 		return nil
 	}
 	return r.everywhere
 }
 
-// ordered reports whether the members have to be placed in the order of the plan.
-func (r *refusals) ordered() bool {
+// Ordered reports whether the members have to be placed in the order of the plan.
+func (r *Refusals) Ordered() bool {
 	if r == nil {
 		return false
 	}
@@ -54,7 +52,7 @@ func (r *refusals) ordered() bool {
 
 // lasting reports whether the same would be refused again as long as the nodes stay as
 // they are: nothing depended on Pods elsewhere, and all nodes were asked.
-func (r *refusals) lasting() bool {
+func (r *Refusals) lasting() bool {
 	if r == nil {
 		return true
 	}
@@ -66,16 +64,16 @@ func (r *refusals) lasting() bool {
 	return !r.exhausted
 }
 
-// nodes returns the nodes that refused members, in order.
-func (r *refusals) nodes() []string {
+// Nodes returns the nodes that refused members, in order.
+func (r *Refusals) Nodes() []string {
 	if r == nil {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(r.byNode))
 }
 
-// plugins returns the plugins that refused.
-func (r *refusals) plugins() []string {
+// Plugins returns the plugins that refused.
+func (r *Refusals) Plugins() []string {
 	if r == nil {
 		return nil
 	}
@@ -89,9 +87,22 @@ func (r *refusals) plugins() []string {
 	return slices.Sorted(maps.Keys(named))
 }
 
+// Each calls do with each refusal, and the node that it is of: "" and why no node would take the gang first, then by node.
+func (r *Refusals) Each(do func(node string, refusal *Refusal)) {
+	if r == nil {
+		return
+	}
+	if r.everywhere != nil {
+		do("", r.everywhere)
+	}
+	for _, node := range r.Nodes() {
+		do(node, r.byNode[node])
+	}
+}
+
 // String describes the refusals to the Pods' owner, the most frequent first: "2 nodes with
 // room refuse it: node(s) had volume node affinity conflict".
-func (r *refusals) String() string {
+func (r *Refusals) String() string {
 	if r == nil {
 		return ""
 	}
@@ -122,13 +133,13 @@ func (r *refusals) String() string {
 // lastRefusals are those of the attempt of this scheduling cycle, for PostFilter.
 type lastRefusals struct {
 	group string
-	*refusals
+	*Refusals
 }
 
 // of returns the refusals of a gang's attempt; nil if there were none.
-func (l *lastRefusals) of(group string) *refusals {
+func (l *lastRefusals) of(group string) *Refusals {
 	if l.group != group {
 		return nil
 	}
-	return l.refusals
+	return l.Refusals
 }

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package filters
 
 import (
 	"context"
@@ -11,10 +11,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"falldio.github.io/gpu-controller/scheduler/filters"
 )
 
 // maxHints is how many waiting gangs are considered for an event; if there are more, the
@@ -25,7 +24,7 @@ const maxHints = 16
 type rejections struct {
 	mu sync.Mutex
 	// hints are set once the scheduler runs.
-	hints filters.Hints
+	hints Hints
 	// byPlugin has a Pod of each such gang, by plugin and gang.
 	byPlugin map[string]map[string]*corev1.Pod
 }
@@ -61,14 +60,14 @@ func (r *rejections) sweep(exists func(group string) bool) {
 
 // mayHelp reports whether a plugin says that a change of an object may make it accept a
 // node for a gang that waits.
-func (p *Planner) mayHelp(kind fwk.EventResource, before, after any) bool {
-	r := &p.rejections
+func (c *Consultant) mayHelp(kind fwk.EventResource, before, after any) bool {
+	r := &c.rejections
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	considered := 0
 	for plugin, pods := range r.byPlugin {
 		for _, pod := range pods {
-			if considered++; considered > maxHints || r.hints.MayHelp(p.logger, plugin, pod, kind, before, after) {
+			if considered++; considered > maxHints || r.hints.MayHelp(c.Logger, plugin, pod, kind, before, after) {
 				return true
 			}
 		}
@@ -76,90 +75,87 @@ func (p *Planner) mayHelp(kind fwk.EventResource, before, after any) bool {
 	return false
 }
 
-// notSeen returns when a gang is to be tried again because something has changed that plugins which refused it look at, and that they may
+// NotSeen returns when a gang is to be tried again because something has changed that plugins which refused it look at, and that they may
 // not have seen: during the attempt, or so short a time before it that their own caches did not show it. It is zero if nothing has. The
 // rejections must have been set before: what changes later wakes the gang.
-func (p *Planner) notSeen(plugins []string, began time.Time) (again time.Time) {
-	settled := p.memory.LastChange(plugins).Add(cacheLag)
+func (c *Consultant) NotSeen(plugins []string, began time.Time) (again time.Time) {
+	settled := c.Memory.LastChange(plugins).Add(c.Lag)
 	if len(plugins) == 0 || settled.Before(began) {
 		return time.Time{}
 	}
 	return settled
 }
 
-// otherPodChanged is called when a Pod has got its node (before is nil), or was updated
-// there: Pods that want to be near it may be waiting.
-func (p *Planner) otherPodChanged(before, after *corev1.Pod) {
+// PodChanged is called when a Pod has got its node (before is nil), or was updated
+// there. It reports whether that may help Pods that wait to be near it.
+func (c *Consultant) PodChanged(before, after *corev1.Pod) (mayHelp bool) {
 	var old any
 	if before != nil {
 		old = before
 	}
-	p.memory.PodChanged(p.clock.Now())
-	if p.mayHelp(fwk.Pod, old, after) {
-		p.wake()
-	}
+	c.Memory.PodChanged(c.Clock.Now())
+	return c.mayHelp(fwk.Pod, old, after)
 }
 
-// objectChanged is called when an object that a filter looks at was added, updated or
-// deleted.
-func (p *Planner) objectChanged(kind fwk.EventResource, before, after any) {
-	p.memory.Changed(kind, p.clock.Now())
-	if p.mayHelp(kind, before, after) {
-		p.ahead.retryAll()
-		p.wake()
-	}
+// ObjectChanged is called when an object that a filter looks at was added, updated or
+// deleted. It reports whether that may help Pods that wait.
+func (c *Consultant) ObjectChanged(kind fwk.EventResource, before, after any) (mayHelp bool) {
+	c.Memory.Changed(kind, c.Clock.Now())
+	return c.mayHelp(kind, before, after)
 }
 
-// followFilters learns from the profiles' plugins for which events they would have a Pod
+// Changed is called when an object of a kind was added (before is nil), updated or deleted (after is nil).
+type Changed func(kind fwk.EventResource, before, after any)
+
+// Follow learns from the profiles' plugins for which events they would have a Pod
 // queued again, and watches these objects. kube-scheduler watches them already, once its
 // profiles are complete, so that no further watch is opened.
-func (p *Planner) followFilters(ctx context.Context) {
-	hints := filters.Hints{}
-	for profile, runner := range p.runners {
+func (c *Consultant) Follow(ctx context.Context, informers informers.SharedInformerFactory, changed Changed) {
+	hints := Hints{}
+	for profile, runner := range c.runners {
 		profiled, ok := runner.(interface {
 			EnqueueExtensions() []fwk.EnqueueExtensions
 		})
 		if !ok {
 			continue
 		}
-		added, err := filters.HintsOf(ctx, profiled.EnqueueExtensions())
+		added, err := HintsOf(ctx, profiled.EnqueueExtensions())
 		if err != nil {
-			p.logger.Error(err, "What plugins wait for is not known", "profile", profile)
+			c.Logger.Error(err, "What plugins wait for is not known", "profile", profile)
 			continue
 		}
 		hints.Add(added)
 	}
 	for kind := range hints.Kinds() {
-		if watched := p.informerOf(kind); watched != nil {
-			p.follow(kind, watched)
+		if watched := informerOf(informers, kind); watched != nil {
+			c.follow(kind, watched, changed)
 			continue
 		}
-		p.logger.V(2).Info("Objects that a plugin looks at are not watched: what it refuses is considered again each time", "kind", kind)
+		c.Logger.V(2).Info("Objects that a plugin looks at are not watched: what it refuses is considered again each time", "kind", kind)
 		hints.Ignore(kind)
 	}
-	p.rejections.mu.Lock()
-	p.rejections.hints = hints
-	p.rejections.mu.Unlock()
-	p.memory.Follow(hints)
+	c.rejections.mu.Lock()
+	c.rejections.hints = hints
+	c.rejections.mu.Unlock()
+	c.Memory.Follow(hints)
 }
 
-func (p *Planner) follow(kind fwk.EventResource, watched cache.SharedIndexInformer) {
+func (c *Consultant) follow(kind fwk.EventResource, watched cache.SharedIndexInformer, changed Changed) {
 	_, err := watched.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { p.objectChanged(kind, nil, object) },
-		UpdateFunc: func(before, after any) { p.objectChanged(kind, before, after) },
-		DeleteFunc: func(object any) { p.objectChanged(kind, object, nil) },
-	}, cache.HandlerOptions{Logger: &p.logger})
+		AddFunc:    func(object any) { changed(kind, nil, object) },
+		UpdateFunc: func(before, after any) { changed(kind, before, after) },
+		DeleteFunc: func(object any) { changed(kind, object, nil) },
+	}, cache.HandlerOptions{Logger: &c.Logger})
 	if err != nil {
-		p.logger.Error(err, "Objects can't be watched", "kind", kind)
+		c.Logger.Error(err, "Objects can't be watched", "kind", kind)
 	}
 }
 
 // informerOf returns the informer of a kind of object that filters look at; nil if it is
 // none of kube-scheduler's own.
-func (p *Planner) informerOf(kind fwk.EventResource) cache.SharedIndexInformer {
-	factory := p.handle.SharedInformerFactory()
+func informerOf(factory informers.SharedInformerFactory, kind fwk.EventResource) cache.SharedIndexInformer {
 	switch kind {
-	case filters.Namespace:
+	case Namespace:
 		return factory.Core().V1().Namespaces().Informer()
 	case fwk.PersistentVolume:
 		return factory.Core().V1().PersistentVolumes().Informer()
@@ -183,13 +179,5 @@ func (p *Planner) informerOf(kind fwk.EventResource) cache.SharedIndexInformer {
 		return factory.Resource().V1().DeviceClasses().Informer()
 	default:
 		return nil
-	}
-}
-
-// serve adds a profile.
-func (p *Planner) serve(handle fwk.Handle) {
-	p.registry.Serve(handle.ProfileName())
-	if runner, ok := handle.(filters.Runner); ok {
-		p.runners[handle.ProfileName()] = runner
 	}
 }

@@ -1,12 +1,13 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package filters
 
 import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"falldio.github.io/gpu-controller/scheduler/gangs"
@@ -50,30 +51,44 @@ func (f *failures[T]) put(version uint64, key string, failure T) {
 	f.known[key] = failure
 }
 
-// keys identify what a gang asks for. Two gangs may ask for the same of the engine, and look
+// Keys identify what a gang asks for. Two gangs may ask for the same of the engine, and look
 // different to the filters: by their labels.
-type keys struct {
-	// request is for what doesn't depend on filters; see requestKey.
-	request string
-	// filtered is for what does: it has the classes of the Pods as well, and depends on the
+type Keys struct {
+	// Request is for what doesn't depend on filters; see requestKey.
+	Request string
+	// Filtered is for what does: it has the classes of the Pods as well, and depends on the
 	// nodes and the other objects that filters look at.
-	filtered string
+	Filtered string
 }
 
-// after returns the key for what is known of a gang after an attempt: if no filter has
+// After returns the key for what is known of a gang after an attempt: if no filter has
 // refused anything, it holds for all gangs that ask for the same.
-func (k keys) after(filtered bool) string {
+func (k Keys) After(filtered bool) string {
 	if filtered {
-		return k.filtered
+		return k.Filtered
 	}
-	return k.request
+	return k.Request
 }
 
-// knownFailure returns what filters refused when a gang that asks for the same found no place
+// KeysOf identifies what a gang asks for, and what its Pods look like to filters. blocking is a key for the reservations that block
+// it, and admissions changes whenever a node may admit other Pods.
+func (c *Consultant) KeysOf(request *gangs.Request, blocking string, admissions uint64) Keys {
+	key := requestKey(request, blocking)
+	if len(c.runners) == 0 {
+		return Keys{key, key}
+	}
+	parts := []string{key, strconv.FormatUint(c.Memory.Changes(), 10), strconv.FormatUint(admissions, 10)}
+	for role := range request.Roles {
+		parts = append(parts, c.ClassOf(request.Member(role, 0)).Key)
+	}
+	return Keys{key, strings.Join(parts, "\x00")}
+}
+
+// KnownFailure returns what filters refused when a gang that asks for the same found no place
 // in the cluster as it is.
-func (p *Planner) knownFailure(freed uint64, wanted keys) (refused *refusals, failed bool) {
-	for _, key := range [...]string{wanted.request, wanted.filtered} {
-		if refused, failed = p.failed.get(freed, key); failed {
+func (c *Consultant) KnownFailure(freed uint64, wanted Keys) (refused *Refusals, failed bool) {
+	for _, key := range [...]string{wanted.Request, wanted.Filtered} {
+		if refused, failed = c.failures.get(freed, key); failed {
 			return refused, true
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package filters
 
 import (
 	"maps"
@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
@@ -27,19 +26,19 @@ type classCache map[types.UID]knownClass
 
 type knownClass struct {
 	pod   *corev1.Pod
-	class filters.Class
+	class Class
 }
 
-// classOf returns the class of a member.
-func (p *Planner) classOf(m *gangs.Member) filters.Class {
+// ClassOf returns the class of a member.
+func (c *Consultant) ClassOf(m *gangs.Member) Class {
 	pod := m.Pod()
-	if known, cached := p.classes[m.UID]; cached && known.pod == pod {
+	if known, cached := c.classes[m.UID]; cached && known.pod == pod {
 		return known.class
 	}
-	if len(p.classes) >= maxKnownClasses {
-		clear(p.classes)
+	if len(c.classes) >= maxKnownClasses {
+		clear(c.classes)
 	}
-	known := knownClass{pod: pod, class: filters.ClassOf(pod)}
-	p.classes[m.UID] = known
+	known := knownClass{pod: pod, class: ClassOf(pod)}
+	c.classes[m.UID] = known
 	return known.class
 }

@@ -1,24 +1,22 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package filters
 
-import (
-	"time"
-)
+import "time"
 
-// The filters may be asked in one search for searchLimit, and for memberLimit more for each
-// Pod of the gang, but for usualSearch at most. If that was not enough, the next search for the gang may take twice as long, up to
-// longestSearch. What they refused is remembered, so that the next attempt goes on where this one ended.
+// The filters may be asked in one search for SearchLimit, and for memberLimit more for each
+// Pod of the gang, but for UsualSearch at most. If that was not enough, the next search for the gang may take twice as long, up to
+// LongestSearch. What they refused is remembered, so that the next attempt goes on where this one ended.
 //
-// All searches of an attempt together, for places, for nodes to claim and for Pods to preempt, have the time of searchesOfAttempt:
+// All searches of an attempt together, for places, for nodes to claim and for Pods to preempt, have the time of SearchesOfAttempt:
 // no more than what counts when it is decided how long the gang rests (longestPause).
 const (
-	searchLimit       = 200 * time.Millisecond
+	SearchLimit       = 200 * time.Millisecond
 	memberLimit       = 20 * time.Millisecond
-	usualSearch       = time.Second
-	longestSearch     = 6 * time.Second
-	searchesOfAttempt = 3
+	UsualSearch       = time.Second
+	LongestSearch     = 6 * time.Second
+	SearchesOfAttempt = 3
 )
 
 // mostPatience bounds searches.limits, which has gangs that are gone until then.
@@ -40,7 +38,7 @@ func (s *searches) begin() { s.group = "" }
 func (s *searches) deadline(group string, members int, now time.Time) time.Time {
 	limit := s.limit(group, members)
 	if s.group != group {
-		s.group, s.end = group, now.Add(searchesOfAttempt*limit)
+		s.group, s.end = group, now.Add(SearchesOfAttempt*limit)
 	}
 	return s.within(now.Add(limit))
 }
@@ -54,7 +52,7 @@ func (s *searches) within(until time.Time) time.Time {
 }
 
 func (s *searches) limit(group string, members int) time.Duration {
-	return max(min(searchLimit+time.Duration(members)*memberLimit, usualSearch), s.limits[group])
+	return max(min(SearchLimit+time.Duration(members)*memberLimit, UsualSearch), s.limits[group])
 }
 
 // ended records whether a search for places of a gang was long enough.
@@ -66,5 +64,5 @@ func (s *searches) ended(group string, members int, enough bool) {
 	if s.limits == nil || len(s.limits) >= mostPatience {
 		s.limits = map[string]time.Duration{}
 	}
-	s.limits[group] = min(2*s.limit(group, members), longestSearch)
+	s.limits[group] = min(2*s.limit(group, members), LongestSearch)
 }

@@ -68,19 +68,20 @@ func (a Amounts) With(resource string, value int64) Amounts {
 }
 
 // Plus returns the sum of both.
-func (a Amounts) Plus(other Amounts) Amounts { return a.combine(other, 1) }
+func (a Amounts) Plus(other Amounts) Amounts { return a.add(other, 1) }
 
 // Minus returns the difference; nothing is left of what would be negative.
-func (a Amounts) Minus(other Amounts) Amounts { return a.combine(other, -1) }
+func (a Amounts) Minus(other Amounts) Amounts { return a.add(other, -1) }
 
-func (a Amounts) combine(other Amounts, sign int64) Amounts {
+// add returns the sum with others so many times.
+func (a Amounts) add(other Amounts, times int64) Amounts {
 	if len(other) == 0 {
 		return a
 	}
 	values := make(map[string]int64, len(a)+len(other))
 	maps.Copy(values, a.Map())
 	for i := range other {
-		values[other[i].Resource] += sign * other[i].Value
+		values[other[i].Resource] += times * other[i].Value
 	}
 	return NewAmounts(values)
 }
@@ -165,13 +166,13 @@ func (k *kind) index(resource string, from int) (at int, none bool) {
 	return at, at == len(k.others) || k.others[at].Resource != resource
 }
 
-// add adds amounts, times sign, to the free ones of a node. Those that the node does not
+// add adds amounts so many times to the free ones of a node. Those that the node does not
 // have are left out.
-func (k *kind) add(free []int64, amounts Amounts, sign int) {
+func (k *kind) add(free []int64, amounts Amounts, times int) {
 	at, none := 0, false
 	for i := range amounts {
 		if at, none = k.index(amounts[i].Resource, at); !none {
-			free[at] += int64(sign) * amounts[i].Value
+			free[at] += int64(times) * amounts[i].Value
 		}
 	}
 }

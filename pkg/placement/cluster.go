@@ -54,14 +54,7 @@ type node struct {
 	layout layout
 	domain *Domain
 	state  *State
-	cpu    int64
-	memory int64
-	slots  int
-	// others are the free amounts of the other resources, in the order of the kind.
-	others []int64
-	// free is the free percentage of each card, by the card's index. It is tracked for a
-	// broken card as well, but never offered.
-	free []int32
+	resources
 	// order maps the State's positions to the indices of cards.
 	order []int
 	pods  map[string]*Pod
@@ -106,15 +99,9 @@ func (c *Cluster) SetNode(described Node) error {
 	}
 	n.Node = described
 	n.layout = c.layoutOf(&n.Node)
-	n.order = slices.Clone(n.layout.cards)
-	n.cpu, n.memory, n.slots, n.others = n.CPU, n.Memory, n.Slots, n.Others.values()
-	n.setSlack()
-	n.free = make([]int32, len(n.GPUs))
-	for i := range n.free {
-		n.free[i] = Card
-	}
+	n.freeAll()
 	for _, pod := range pods {
-		n.take(&pod.Use, 1)
+		n.take(&pod.Use)
 	}
 	left := n.domain
 	n.domain = c.root
@@ -178,7 +165,7 @@ func (c *Cluster) Place(pod Pod) error {
 	}
 	pod.GPUs = slices.Clone(pod.GPUs)
 	pod.Others = slices.Clone(pod.Others)
-	c.put(n, &pod, 1)
+	c.add(&pod)
 	c.changed(&pod, true)
 	return nil
 }
@@ -189,25 +176,36 @@ func (c *Cluster) Remove(name string) {
 	if pod == nil {
 		return
 	}
-	c.put(c.nodes[pod.Node], pod, -1)
+	c.drop(pod)
 	c.changed(pod, false)
 }
 
-// put places a Pod (sign 1) or removes it (-1).
-func (c *Cluster) put(n *node, pod *Pod, sign int) {
-	if sign > 0 {
-		n.pods[pod.Name], c.pods[pod.Name] = pod, pod
-	} else {
-		delete(n.pods, pod.Name)
-		delete(c.pods, pod.Name)
-	}
-	c.shift(n, &pod.Use, sign)
+// add puts a Pod on its node.
+func (c *Cluster) add(pod *Pod) {
+	n := c.nodes[pod.Node]
+	n.pods[pod.Name], c.pods[pod.Name] = pod, pod
+	c.take(n, &pod.Use)
 }
 
-// shift allocates a Pod's resources on a node (sign 1) or releases them (-1).
-func (c *Cluster) shift(n *node, use *Use, sign int) {
+// drop removes a Pod from its node.
+func (c *Cluster) drop(pod *Pod) {
+	n := c.nodes[pod.Node]
+	delete(n.pods, pod.Name)
+	delete(c.pods, pod.Name)
+	c.give(n, &pod.Use)
+}
+
+// take allocates a Pod's resources on a node.
+func (c *Cluster) take(n *node, use *Use) {
 	before := n.state
-	n.take(use, sign)
+	n.take(use)
+	c.reindex(n, before)
+}
+
+// give releases a Pod's resources on a node.
+func (c *Cluster) give(n *node, use *Use) {
+	before := n.state
+	n.give(use)
 	c.reindex(n, before)
 }
 
@@ -218,21 +216,6 @@ func (c *Cluster) reindex(n *node, before *State) {
 	if n.state != before && n.hiddenIn == nil {
 		n.domain.remove(n, before)
 		n.domain.add(n)
-	}
-}
-
-// take subtracts a Pod's resources, times sign, from what is free.
-func (n *node) take(use *Use, sign int) {
-	n.cpu -= int64(sign) * use.CPU
-	n.memory -= int64(sign) * use.Memory
-	if !use.NoSlot {
-		n.slots -= sign
-	}
-	n.layout.kind.add(n.others, use.Others, -sign)
-	for _, gpu := range use.GPUs {
-		if gpu < len(n.free) { // the node may have lost GPUs since
-			n.free[gpu] -= int32(sign * use.Percent) //nolint:gosec // at most Card
-		}
 	}
 }
 

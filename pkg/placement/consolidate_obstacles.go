@@ -32,9 +32,9 @@ func (s *searcher) obstacles(t *trial, p *planner, stuck []item, done []placedUn
 	s.nearby(t, first)
 	s.unplace(done)
 	others := s.placed(t, p, done)
-	p.shiftAll(-1)
+	p.giveAll()
 	others = slices.DeleteFunc(others, func(one located) bool { return one.node.fit(first.request) != Fits })
-	p.shiftAll(1)
+	p.takeAll()
 	for _, one := range others {
 		like := func(n nearby) bool { return n.need.request == one.request && n.need.depth <= one.depth }
 		if one.unit != nil && len(t.set) <= maxRearranged && !slices.ContainsFunc(t.near, like) {
@@ -47,14 +47,6 @@ func (s *searcher) obstacles(t *trial, p *planner, stuck []item, done []placedUn
 		if !slices.ContainsFunc(t.needs, func(n item) bool { return n.request == one.request && n.within == one.within }) {
 			t.needs = append(t.needs, one.item)
 		}
-	}
-}
-
-// shiftAll allocates the places of all members again (sign 1) or releases them
-// temporarily (-1).
-func (p *planner) shiftAll(sign int) {
-	for i := range p.taken {
-		p.cluster.shift(p.taken[i].node, &p.taken[i].member.Use, sign)
 	}
 }
 

@@ -63,10 +63,10 @@ func (r *rearranger) place(index int) (ok bool) {
 			continue
 		}
 		place := spot.place(one.request)
-		r.cluster.shift(n, &place.Use, 1)
+		r.cluster.take(n, &place.Use)
 		r.places[index] = place
 		ok = r.place(index + 1)
-		r.cluster.shift(n, &place.Use, -1)
+		r.cluster.give(n, &place.Use)
 		if ok {
 			return true
 		}
@@ -136,18 +136,18 @@ func (r *rearranger) keepTogether(targets map[*unit][]Place) bool {
 func (r *rearranger) order(targets map[*unit][]Place) (done []placedUnit, ok bool) {
 	// All are at their new places; put them back to find the order.
 	for i := range r.items {
-		r.cluster.shift(r.cluster.nodes[r.places[i].Node], &r.places[i].Use, -1)
+		r.cluster.give(r.cluster.nodes[r.places[i].Node], &r.places[i].Use)
 	}
 	for _, one := range r.trial.set {
-		r.lift(one.unit, -1)
+		r.putBack(one.unit)
 	}
 	o := orderer{rearranger: r, targets: targets, dead: map[uint32]bool{}}
 	ok = o.next(0)
 	for _, one := range r.trial.set {
-		r.lift(one.unit, 1)
+		r.lift(one.unit)
 	}
 	for i := range r.items {
-		r.cluster.shift(r.cluster.nodes[r.places[i].Node], &r.places[i].Use, 1)
+		r.cluster.take(r.cluster.nodes[r.places[i].Node], &r.places[i].Use)
 	}
 	return o.done, ok
 }
@@ -175,7 +175,7 @@ func (o *orderer) next(gone uint32) bool {
 		if gone>>i&1 == 1 {
 			continue
 		}
-		o.lift(u, 1)
+		o.lift(u)
 		ok := o.occupy(o.targets[u])
 		if ok {
 			o.done = append(o.done, placedUnit{unit: u, places: o.targets[u]})
@@ -185,7 +185,7 @@ func (o *orderer) next(gone uint32) bool {
 				o.done = o.done[:len(o.done)-1]
 			}
 		}
-		o.lift(u, -1)
+		o.putBack(u)
 		if ok {
 			return true
 		}
@@ -198,11 +198,11 @@ func (o *orderer) next(gone uint32) bool {
 func (r *rearranger) occupy(places []Place) bool {
 	for i := range places {
 		n := r.cluster.nodes[places[i].Node]
-		if !n.has(&places[i].Use) {
+		if !n.hasFree(&places[i].Use) {
 			r.unplace([]placedUnit{{places: places[:i]}})
 			return false
 		}
-		r.cluster.shift(n, &places[i].Use, 1)
+		r.cluster.take(n, &places[i].Use)
 	}
 	return true
 }

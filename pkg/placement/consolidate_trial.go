@@ -50,23 +50,30 @@ func (s *searcher) try(set []moved, within *Domain) *trial {
 		t.cost += one.unit.cost
 		t.count += len(one.unit.pods)
 		one.unit.out = true
-		s.lift(one.unit, 1)
+		s.lift(one.unit)
 		for i := range one.unit.pods {
 			t.touched[one.unit.pods[i].node] = true
 		}
 	}
 	s.attempt(t)
 	for _, one := range set {
-		s.lift(one.unit, -1)
+		s.putBack(one.unit)
 		one.unit.out = false
 	}
 	return t
 }
 
-// lift removes a unit's Pods from their nodes (sign 1) or puts them back (-1).
-func (s *searcher) lift(u *unit, sign int) {
+// lift removes a unit's Pods from their nodes.
+func (s *searcher) lift(u *unit) {
 	for i := range u.pods {
-		s.cluster.shift(u.pods[i].node, &u.pods[i].pod.Use, -sign)
+		s.cluster.give(u.pods[i].node, &u.pods[i].pod.Use)
+	}
+}
+
+// putBack puts a lifted unit's Pods back on their nodes.
+func (s *searcher) putBack(u *unit) {
+	for i := range u.pods {
+		s.cluster.take(u.pods[i].node, &u.pods[i].pod.Use)
 	}
 }
 
@@ -150,7 +157,7 @@ func (s *searcher) swapCards(units []*unit, p *planner) (swapped bool) {
 		if use.Percent < Card {
 			continue
 		}
-		s.cluster.shift(n, use, -1)
+		s.cluster.give(n, use)
 		use.GPUs = slices.Clone(use.GPUs)
 		for at, gpu := range use.GPUs {
 			if n.heldBy(units, gpu) {
@@ -165,7 +172,7 @@ func (s *searcher) swapCards(units []*unit, p *planner) (swapped bool) {
 			}
 		}
 		slices.Sort(use.GPUs)
-		s.cluster.shift(n, use, 1)
+		s.cluster.take(n, use)
 	}
 	return swapped
 }
@@ -215,14 +222,14 @@ func (s *searcher) sequence(t *trial, p *planner) (done []placedUnit, left []*un
 func (s *searcher) advance(units []*unit) (done []placedUnit, left []*unit) {
 	left = slices.Clone(units)
 	for _, u := range left {
-		s.lift(u, -1)
+		s.putBack(u)
 	}
 	for i := 0; i < len(left); {
 		u := left[i]
-		s.lift(u, 1)
+		s.lift(u)
 		places, ok := s.placeUnit(u)
 		if !ok {
-			s.lift(u, -1)
+			s.putBack(u)
 			i++
 			continue
 		}
@@ -231,7 +238,7 @@ func (s *searcher) advance(units []*unit) (done []placedUnit, left []*unit) {
 		i = 0
 	}
 	for _, u := range left {
-		s.lift(u, 1)
+		s.lift(u)
 	}
 	return done, left
 }
@@ -240,7 +247,7 @@ func (s *searcher) advance(units []*unit) (done []placedUnit, left []*unit) {
 func (s *searcher) unplace(done []placedUnit) {
 	for _, one := range done {
 		for i := range one.places {
-			s.cluster.shift(s.cluster.nodes[one.places[i].Node], &one.places[i].Use, -1)
+			s.cluster.give(s.cluster.nodes[one.places[i].Node], &one.places[i].Use)
 		}
 	}
 }
@@ -260,35 +267,35 @@ func (s *searcher) placeUnit(u *unit) (places []Place, ok bool) {
 
 func (s *searcher) placeWithin(u *unit, within *Domain) (places []Place, ok bool) {
 	for i := range u.pods {
-		place, found := s.away(u, i, within)
+		place, found := s.findElsewhere(u, i, within)
 		if !found {
 			s.unplace([]placedUnit{{unit: u, places: places}})
 			return nil, false
 		}
-		s.cluster.shift(s.cluster.nodes[place.Node], &place.Use, 1)
+		s.cluster.take(s.cluster.nodes[place.Node], &place.Use)
 		places = append(places, place)
 	}
 	return places, true
 }
 
-// away finds a new place for a Pod of a unit. A Pod without a gang may not return to its
+// findElsewhere finds a new place for a Pod of a unit. A Pod without a gang may not return to its
 // old place: it would not have to be in the set.
-func (s *searcher) away(u *unit, index int, within *Domain) (place Place, found bool) {
+func (s *searcher) findElsewhere(u *unit, index int, within *Domain) (place Place, found bool) {
 	one := &u.pods[index]
 	place, found = s.cluster.Find(one.request, within)
-	if !found || u.group != "" || !place.is(one.pod) {
+	if !found || u.group != "" || !place.isOf(one.pod) {
 		return place, found
 	}
 	for _, other := range s.cluster.spots(one.request, within, maxSpots) {
-		if place := other.place(one.request); !place.is(one.pod) {
+		if place := other.place(one.request); !place.isOf(one.pod) {
 			return place, true
 		}
 	}
 	return Place{}, false
 }
 
-// is reports whether a place is where a Pod runs.
-func (p *Place) is(pod *Pod) bool { return p.Node == pod.Node && sameCards(&p.Use, &pod.Use) }
+// isOf reports whether a place is where a Pod runs.
+func (p *Place) isOf(pod *Pod) bool { return p.Node == pod.Node && sameCards(&p.Use, &pod.Use) }
 
 // movesOf returns the moves that bring units to their places. A unit all of whose Pods
 // return to their old places does not move.
@@ -300,7 +307,7 @@ func movesOf(done []placedUnit) []Move {
 		for i := range one.unit.pods {
 			pod := one.unit.pods[i].pod
 			to := one.places[i]
-			same = same && to.is(pod)
+			same = same && to.isOf(pod)
 			moves = append(moves, Move{
 				Pod: pod.Name, Group: one.unit.group, From: Place{Node: pod.Node, Use: pod.Use}, To: to, Cost: one.unit.pods[i].cost,
 			})

@@ -38,7 +38,7 @@ func (d *departures) free(n *node, cards []int) {
 			d.pods = map[*Pod]bool{}
 		}
 		for _, pod := range d.leaving(n, cards) {
-			n.take(pod.besides(), -1)
+			n.give(pod.besidesGPUs())
 			d.pods[pod] = true
 		}
 	}
@@ -59,7 +59,7 @@ func (d *departures) restore() {
 	for pod := range d.pods {
 		n := d.cluster.nodes[pod.Node]
 		before := n.state
-		n.take(pod.besides(), 1)
+		n.take(pod.besidesGPUs())
 		d.cluster.reindex(n, before)
 	}
 }
@@ -79,8 +79,8 @@ func (d *departures) leaving(n *node, cards []int) []*Pod {
 	return list
 }
 
-// besides returns what a Pod holds besides GPUs.
-func (p *Pod) besides() *Use {
+// besidesGPUs returns what a Pod holds besides GPUs.
+func (p *Pod) besidesGPUs() *Use {
 	return &Use{CPU: p.CPU, Memory: p.Memory, Others: p.Others, NoSlot: p.NoSlot}
 }
 

@@ -50,12 +50,11 @@ func (c *Cluster) Try(do func() (keep bool)) {
 // undo undoes all entries from begin on, last first.
 func (c *Cluster) undo(begin int) {
 	for i := len(c.journal.entries) - 1; i >= begin; i-- {
-		one := c.journal.entries[i]
-		sign := 1
-		if one.placed {
-			sign = -1
+		if undone := c.journal.entries[i]; undone.placed {
+			c.drop(undone.pod)
+		} else {
+			c.add(undone.pod)
 		}
-		c.put(c.nodes[one.pod.Node], one.pod, sign)
 	}
 	c.journal.entries = c.journal.entries[:begin]
 }

@@ -87,7 +87,7 @@ func (c *Cluster) carry(turn []Move) (err error) {
 		for i := range turn {
 			move := &turn[i]
 			n := c.nodes[move.To.Node]
-			if n == nil || !n.has(&move.To.Use) {
+			if n == nil || !n.hasFree(&move.To.Use) {
 				err = fmt.Errorf("Pod %s: node %s no longer has what it needs", move.Pod, move.To.Node)
 				return false
 			}
@@ -113,8 +113,8 @@ func sameCards(a, b *Use) bool {
 	return a.Percent == b.Percent && slices.Equal(a.GPUs, b.GPUs)
 }
 
-// has reports whether a node has exactly these cards, and the other resources, free.
-func (n *node) has(use *Use) bool {
+// hasFree reports whether a node has exactly these cards, and the other resources, free.
+func (n *node) hasFree(use *Use) bool {
 	if n.Closed || n.slots < 1 || n.cpu < use.CPU || n.memory < use.Memory || n.layout.kind.short(n.others, &slack{}, use.Others) != "" {
 		return false
 	}

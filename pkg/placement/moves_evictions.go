@@ -37,30 +37,17 @@ type evictor struct {
 	// bundles are the tenants that are evicted together.
 	bundles []bundle
 	room    vacancy
-	// held counts the chosen bundles that each tenant is in.
-	held  []int
-	cost  float64
-	steps int
-	found []eviction
+	// chosen counts the chosen bundles that each tenant is in.
+	chosen []int
+	cost   float64
+	steps  int
+	found  []eviction
 }
 
 // bundle is tenants that only make room together: those of a card that is needed whole.
 type bundle struct {
 	tenants []int
 	cost    float64
-}
-
-// vacancy is what would be free on a node.
-type vacancy struct {
-	cpu, memory int64
-	slots       int
-	others      []int64
-	free        []int32
-}
-
-// vacancy returns what is free on a node; free are its cards.
-func (n *node) vacancy(free []int32) vacancy {
-	return vacancy{cpu: n.cpu, memory: n.memory, slots: n.slots, others: slices.Clone(n.others), free: free}
 }
 
 // evictions returns the cheapest minimal sets of units to evict from a node to make room
@@ -75,7 +62,7 @@ func (t *tenancy) evictions(n *node, r *Request) []eviction {
 			e.tenants = append(e.tenants, one)
 		}
 	}
-	e.held = make([]int, len(e.tenants))
+	e.chosen = make([]int, len(e.tenants))
 	e.bundle(t)
 	if !e.possible(0) {
 		return nil
@@ -91,20 +78,20 @@ func (t *tenancy) evictions(n *node, r *Request) []eviction {
 func (e *evictor) bundle(t *tenancy) {
 	if e.request.GPUs > 0 {
 		for gpu := range e.node.GPUs {
-			e.add(e.of(t, gpu))
+			e.addBundle(e.tenantsOf(t, gpu))
 		}
 	}
-	scarce := !e.room.suffices(e.node, e.request)
+	scarce := !e.room.suffices(e.request)
 	for i, one := range e.tenants {
 		if scarce || (e.request.Share > 0 && one.holdsGPUs()) {
-			e.add([]int{i})
+			e.addBundle([]int{i})
 		}
 	}
 	slices.SortStableFunc(e.bundles, func(a, b bundle) int { return cmp.Compare(a.cost, b.cost) })
 }
 
-// of returns the tenants of a card; none if one of them can't be evicted.
-func (e *evictor) of(t *tenancy, gpu int) (tenants []int) {
+// tenantsOf returns the tenants of a card; none if one of them can't be evicted.
+func (e *evictor) tenantsOf(t *tenancy, gpu int) (tenants []int) {
 	for _, one := range t.on[e.node] {
 		if one.unit.out || !one.holds(gpu) {
 			continue
@@ -118,7 +105,7 @@ func (e *evictor) of(t *tenancy, gpu int) (tenants []int) {
 	return tenants
 }
 
-func (e *evictor) add(tenants []int) {
+func (e *evictor) addBundle(tenants []int) {
 	if len(tenants) == 0 || slices.ContainsFunc(e.bundles, func(b bundle) bool { return slices.Equal(b.tenants, tenants) }) {
 		return
 	}
@@ -147,7 +134,7 @@ func (e *evictor) search(from int, skipped bool) {
 	if len(e.found) == maxEvictions && e.cost >= e.worst().cost {
 		return
 	}
-	if e.room.fits(e.node, e.request) {
+	if e.room.fits(e.request) {
 		e.record()
 		return
 	}
@@ -155,9 +142,9 @@ func (e *evictor) search(from int, skipped bool) {
 		return
 	}
 	if !skipped || from == 0 || !e.alike(from-1, from) { // else it is equivalent to the set with the one before
-		e.choose(from, 1)
+		e.choose(from)
 		e.search(from+1, false)
-		e.choose(from, -1)
+		e.unchoose(from)
 	}
 	if e.possible(from + 1) {
 		e.search(from+1, true)
@@ -174,74 +161,74 @@ func (e *evictor) alike(a, b int) bool {
 // possible reports whether there is room if all bundles from an index on are evicted.
 func (e *evictor) possible(from int) bool {
 	for i := from; i < len(e.bundles); i++ {
-		e.choose(i, 1)
+		e.choose(i)
 	}
-	fits := e.room.fits(e.node, e.request)
+	fits := e.room.fits(e.request)
 	for i := from; i < len(e.bundles); i++ {
-		e.choose(i, -1)
+		e.unchoose(i)
 	}
 	return fits
 }
 
-// choose evicts a bundle (sign 1) or undoes that (-1).
-func (e *evictor) choose(index, sign int) {
+// choose evicts a bundle.
+func (e *evictor) choose(index int) {
 	for _, i := range e.bundles[index].tenants {
-		before := e.held[i]
-		e.held[i] += sign
-		if before == 0 || e.held[i] == 0 {
-			e.leave(i, sign)
+		if e.chosen[i]++; e.chosen[i] == 1 {
+			e.free(i)
 		}
 	}
 }
 
-// leave releases the resources of a tenant (sign 1) or allocates them again (-1).
-func (e *evictor) leave(i, sign int) {
-	e.cost += float64(sign) * e.tenants[i].unit.cost
-	e.room.add(e.node, e.tenants[i].uses, sign)
+// unchoose undoes choose.
+func (e *evictor) unchoose(index int) {
+	for _, i := range e.bundles[index].tenants {
+		if e.chosen[i]--; e.chosen[i] == 0 {
+			e.hold(i)
+		}
+	}
 }
 
-// add adds the resources of Pods (sign 1) or subtracts them (-1).
-func (v *vacancy) add(n *node, uses []*Use, sign int) {
-	for _, use := range uses {
-		v.cpu += int64(sign) * use.CPU
-		v.memory += int64(sign) * use.Memory
-		if !use.NoSlot {
-			v.slots += sign
-		}
-		n.layout.kind.add(v.others, use.Others, sign)
-		for _, gpu := range use.GPUs {
-			if gpu < len(v.free) {
-				v.free[gpu] += int32(sign * use.Percent) //nolint:gosec // a percentage
-			}
-		}
+// free releases the resources of a tenant.
+func (e *evictor) free(i int) {
+	e.cost += e.tenants[i].unit.cost
+	for _, use := range e.tenants[i].uses {
+		e.room.give(use)
+	}
+}
+
+// hold allocates the resources of a tenant again.
+func (e *evictor) hold(i int) {
+	e.cost -= e.tenants[i].unit.cost
+	for _, use := range e.tenants[i].uses {
+		e.room.take(use)
 	}
 }
 
 // record keeps the chosen set, without the tenants that can stay.
 func (e *evictor) record() {
 	var kept []int // stay after all
-	chosen := make([]int, 0, len(e.held))
-	for i := range e.held {
-		if e.held[i] > 0 {
+	chosen := make([]int, 0, len(e.chosen))
+	for i := range e.chosen {
+		if e.chosen[i] > 0 {
 			chosen = append(chosen, i)
 		}
 	}
 	slices.SortStableFunc(chosen, func(a, b int) int { return -cmp.Compare(e.tenants[a].unit.cost, e.tenants[b].unit.cost) })
 	one := eviction{node: e.node}
 	for _, i := range chosen {
-		e.leave(i, -1)
-		if e.room.fits(e.node, e.request) {
+		e.hold(i)
+		if e.room.fits(e.request) {
 			kept = append(kept, i)
 			continue
 		}
-		e.leave(i, 1)
+		e.free(i)
 		one.units = append(one.units, e.tenants[i].unit)
 		one.moves += len(e.tenants[i].unit.pods)
 		one.cost += e.tenants[i].unit.cost
 	}
-	one.room = e.room.capacity(e.node, e.request)
+	one.room = e.room.capacity(e.request)
 	for _, i := range kept {
-		e.leave(i, 1)
+		e.free(i)
 	}
 	slices.SortFunc(one.units, func(a, b *unit) int { return cmp.Compare(a.index, b.index) })
 	e.keep(&one)
@@ -269,32 +256,4 @@ func (e *evictor) worst() *eviction {
 		}
 	}
 	return &e.found[worst]
-}
-
-// fits reports whether there is room for a request that fits the kind of node.
-func (v *vacancy) fits(n *node, r *Request) bool {
-	return v.suffices(n, r) && v.capacity(n, r) > 0
-}
-
-// suffices reports whether there is room for a request besides its GPUs.
-func (v *vacancy) suffices(n *node, r *Request) bool {
-	return v.slots >= 1 && v.cpu >= r.CPU && v.memory >= r.Memory && n.layout.kind.short(v.others, &slack{}, r.Others) == ""
-}
-
-// capacity returns how many Pods of a request fit on the GPUs and in the Pod slots.
-func (v *vacancy) capacity(n *node, r *Request) int {
-	if r.Percent() == 0 {
-		return n.layout.kind.times(v.others, &slack{}, r.Others, v.slots)
-	}
-	wanted := Card
-	if r.Share > 0 {
-		wanted = r.Share
-	}
-	pieces := 0
-	for gpu, free := range v.free {
-		if !n.GPUs[gpu].Broken && n.GPUs[gpu].Memory >= r.GPUMemory && free > 0 {
-			pieces += int(free) / wanted
-		}
-	}
-	return min(v.slots, pieces/max(r.GPUs, 1))
 }

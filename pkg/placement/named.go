@@ -88,7 +88,7 @@ func (r *Request) named() bool { return r.namedBy != nil }
 func (d *Domain) namedNodes(r *Request) []*node {
 	var list []*node
 	add := func(n *node) {
-		if n != nil && d.has(n) && r.suits(n) {
+		if n != nil && d.contains(n) && r.suits(n) {
 			list = append(list, n)
 		}
 	}

@@ -106,13 +106,7 @@ func (c *Cluster) EmptyState(described Node) *State {
 	described.Name = "described" // its name does not matter
 	n := &node{Node: described}
 	n.layout = c.layoutOf(&n.Node)
-	n.order = slices.Clone(n.layout.cards)
-	n.cpu, n.memory, n.slots, n.others = n.CPU, n.Memory, n.Slots, n.Others.values()
-	n.setSlack()
-	n.free = make([]int32, len(n.GPUs))
-	for i := range n.free {
-		n.free[i] = Card
-	}
+	n.freeAll()
 	c.updateState(n)
 	return n.state
 }

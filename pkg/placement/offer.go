@@ -46,14 +46,14 @@ func (c *Cluster) price(s *State, r *Request) offer {
 		return best
 	}
 	if r.Share == 0 {
-		best.cost = c.policy.Price(Step{Request: r, Before: s, After: c.after(s, r, s.choose(r))})
+		best.cost = c.policy.Price(Step{Request: r, Before: s, After: c.stateAfter(s, r, s.choose(r))})
 		return best
 	}
 	for position := range s.free {
 		if !s.sharesAt(r, position) || s.twin(position) {
 			continue
 		}
-		step := Step{Request: r, Before: s, After: c.after(s, r, []int{position}), CardFree: int(s.free[position])}
+		step := Step{Request: r, Before: s, After: c.stateAfter(s, r, []int{position}), CardFree: int(s.free[position])}
 		if cost := c.policy.Price(step); best.position < 0 || cost < best.cost {
 			best.cost, best.position = cost, int16(position) // less than MaxCards
 		}
@@ -75,8 +75,8 @@ func (s *State) twin(position int) bool {
 	return true
 }
 
-// after returns the State after a request has taken the cards at some positions.
-func (c *Cluster) after(s *State, r *Request, positions []int) *State {
+// stateAfter returns the State after a request has taken the cards at some positions.
+func (c *Cluster) stateAfter(s *State, r *Request, positions []int) *State {
 	taken := r.Share
 	if taken == 0 {
 		taken = Card

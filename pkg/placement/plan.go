@@ -86,7 +86,7 @@ func (p *planner) take(role int, r *Request, within *Domain) bool {
 // put places one member on a node.
 func (p *planner) put(role int, r *Request, n *node, cost float64) {
 	t := taken{member: Member{Role: role, Place: p.cluster.placeOn(n, r, cost)}, node: n}
-	p.cluster.shift(n, &t.member.Use, 1)
+	p.cluster.take(n, &t.member.Use)
 	p.taken = append(p.taken, t)
 }
 
@@ -104,10 +104,23 @@ func (p *planner) placeOtherwise(start *Domain, demands []demand) bool {
 // giveBack undoes all placements but the first keep ones.
 func (p *planner) giveBack(keep int) {
 	for _, t := range slices.Backward(p.taken[keep:]) {
-		p.cluster.shift(t.node, &t.member.Use, -1)
+		p.cluster.give(t.node, &t.member.Use)
 	}
 	p.undone(len(p.taken) - keep)
 	p.taken = p.taken[:keep]
+}
+
+// giveAll releases the places of all members temporarily, and takeAll allocates them again.
+func (p *planner) giveAll() {
+	for i := range p.taken {
+		p.cluster.give(p.taken[i].node, &p.taken[i].member.Use)
+	}
+}
+
+func (p *planner) takeAll() {
+	for i := range p.taken {
+		p.cluster.take(p.taken[i].node, &p.taken[i].member.Use)
+	}
 }
 
 // fill places as many members as it can within a domain and returns the remaining

@@ -193,8 +193,8 @@ func (p *preemptor) nodesOf(scope *Domain) []*node {
 	return nodes
 }
 
-// has reports whether a node is in a domain and not excluded.
-func (d *Domain) has(n *node) bool {
+// contains reports whether a node is in a domain and not excluded.
+func (d *Domain) contains(n *node) bool {
 	return n.hiddenIn == nil && n.domain.above(d.Level) == d
 }
 

@@ -21,7 +21,7 @@ type clearing struct {
 	left   []int
 	chosen []*unit
 	cost   float64
-	placed []shift
+	placed []change
 	// blocked are units that the limits no longer allow to evict.
 	blocked []*unit
 	// stamps count the changes of each node.
@@ -70,9 +70,9 @@ func (w *clearing) run(order []demand) (ok bool) {
 
 func (w *clearing) restore() {
 	for _, one := range slices.Backward(w.placed) {
-		w.cluster.shift(one.node, &one.use, -1)
+		w.cluster.give(one.node, &one.use)
 	}
-	w.cluster.lift(residents(w.chosen), -1)
+	w.cluster.putBack(residents(w.chosen))
 	for _, u := range w.chosen {
 		u.out = false
 	}
@@ -185,7 +185,7 @@ func (w *clearing) take(one *eviction, d *demand) bool {
 		w.chosen = append(w.chosen, u)
 	}
 	gone := residents(one.units)
-	w.cluster.lift(gone, 1)
+	w.cluster.lift(gone)
 	if w.best != nil && w.cost > w.best.sum {
 		return false
 	}
@@ -196,7 +196,7 @@ func (w *clearing) take(one *eviction, d *demand) bool {
 		}
 	}
 	for _, n := range again {
-		if w.stamps[n]++; w.scope.has(n) && d.count > 0 {
+		if w.stamps[n]++; w.scope.contains(n) && d.count > 0 {
 			w.fill(n, d)
 			w.push(n, w.evictions(n, d.request), d.count)
 		}
@@ -208,8 +208,8 @@ func (w *clearing) take(one *eviction, d *demand) bool {
 func (w *clearing) fill(n *node, d *demand) {
 	for d.count > 0 && n.fit(d.request) == Fits {
 		place := w.cluster.tightest(n, d.request)
-		w.cluster.shift(n, &place.Use, 1)
-		w.placed = append(w.placed, shift{node: n, use: place.Use, sign: 1})
+		w.cluster.take(n, &place.Use)
+		w.placed = append(w.placed, change{node: n, use: place.Use, taken: true})
 		w.stamps[n]++
 		d.count--
 	}
@@ -224,12 +224,26 @@ func residents(units []*unit) []resident {
 	return list
 }
 
-// lift removes Pods from their nodes (sign 1) or puts them back (-1). It updates the
-// State of each node only once.
-func (c *Cluster) lift(pods []resident, sign int) {
+// lift removes Pods from their nodes.
+func (c *Cluster) lift(pods []resident) {
+	for i := range pods {
+		pods[i].node.give(&pods[i].pod.Use)
+	}
+	c.reindexAll(pods)
+}
+
+// putBack puts lifted Pods back on their nodes.
+func (c *Cluster) putBack(pods []resident) {
+	for i := range pods {
+		pods[i].node.take(&pods[i].pod.Use)
+	}
+	c.reindexAll(pods)
+}
+
+// reindexAll updates the State of each node of some Pods once.
+func (c *Cluster) reindexAll(pods []resident) {
 	changed := make(map[*node]bool, min(len(pods), len(c.nodes)))
 	for i := range pods {
-		pods[i].node.take(&pods[i].pod.Use, -sign)
 		changed[pods[i].node] = true
 	}
 	for i := range pods {

@@ -61,8 +61,9 @@ func lostCost(gpuSeconds float64) float64 {
 
 // poolBuilder builds a pool.
 type poolBuilder struct {
-	*pool
-	*preemptor
+	pool    *pool
+	cluster *Cluster
+	rules   *PreemptionRules
 	// splitGroups is true if groups with spare members are split into their members.
 	splitGroups bool
 	limitOf     map[string]int
@@ -95,7 +96,7 @@ type candidate struct {
 func (p *preemptor) pool(splitGroups bool) *pool {
 	c := p.cluster
 	b := poolBuilder{
-		pool: &pool{tenancy: &tenancy{on: make(map[*node][]tenant, len(c.nodes))}}, preemptor: p,
+		pool: &pool{tenancy: &tenancy{on: make(map[*node][]tenant, len(c.nodes))}}, cluster: c, rules: p.rules,
 		splitGroups: splitGroups, limitOf: map[string]int{}, requests: map[equivalenceClass]*Request{},
 	}
 	var groups [][]candidate
@@ -141,9 +142,9 @@ func (b *poolBuilder) addGroup(group []candidate) {
 		whole.allowed = whole.allowed && group[i].preemptible
 		b.charge(&whole, group[i].budgets)
 	}
-	whole.allowed = whole.allowed && b.withinLimits(whole.charges, b.limits)
+	whole.allowed = whole.allowed && b.pool.withinLimits(whole.charges, b.pool.limits)
 	if spare <= 0 || len(group) == 1 || (whole.allowed && !b.splitGroups) {
-		b.splittable = b.splittable || (spare > 0 && len(group) > 1)
+		b.pool.splittable = b.pool.splittable || (spare > 0 && len(group) > 1)
 		b.addUnit(group, &whole)
 		return
 	}
@@ -151,15 +152,15 @@ func (b *poolBuilder) addGroup(group []candidate) {
 	for i := range group {
 		single := unitInfo{allowed: group[i].preemptible, charges: []charge{{limit, 1}}}
 		b.charge(&single, group[i].budgets)
-		single.allowed = single.allowed && b.withinLimits(single.charges, b.limits)
+		single.allowed = single.allowed && b.pool.withinLimits(single.charges, b.pool.limits)
 		b.addUnit(group[i:i+1], &single)
 	}
 }
 
 // limit adds a limit and returns its index.
 func (b *poolBuilder) limit(pods int) int {
-	b.limits = append(b.limits, pods)
-	return len(b.limits) - 1
+	b.pool.limits = append(b.pool.limits, pods)
+	return len(b.pool.limits) - 1
 }
 
 // charge adds a Pod to the charges of its budgets.
@@ -189,20 +190,20 @@ func (l *pool) withinLimits(charges []charge, left []int) bool {
 
 // addUnit adds a unit of Pods.
 func (b *poolBuilder) addUnit(pods []candidate, info *unitInfo) {
-	u := &unit{index: len(b.units), group: pods[0].group}
+	u := &unit{index: len(b.pool.units), group: pods[0].group}
 	info.priority = math.MinInt32
 	for i := range pods {
 		one := &pods[i]
 		n := b.cluster.nodes[one.pod.Node]
 		r := resident{pod: one.pod, node: n, request: b.request(one), cost: costOf(one.priority) + one.lost}
-		b.multiNode = b.multiNode || (info.allowed && n != b.cluster.nodes[pods[0].pod.Node])
+		b.pool.multiNode = b.pool.multiNode || (info.allowed && n != b.cluster.nodes[pods[0].pod.Node])
 		info.priority = max(info.priority, one.priority)
 		info.cost += r.cost
 		u.pods = append(u.pods, r)
 	}
-	b.units = append(b.units, u)
-	b.info = append(b.info, *info)
-	b.addToNodes(u)
+	b.pool.units = append(b.pool.units, u)
+	b.pool.info = append(b.pool.info, *info)
+	b.pool.addToNodes(u)
 }
 
 // request returns the same request for equivalent Pods. It is not interned in the
@@ -274,10 +275,12 @@ func (l *pool) capacity(n *node, r *Request) int {
 	v := n.vacancy(append(buffer[:0], n.free...))
 	for i := range l.on[n] {
 		if one := &l.on[n][i]; one.unit.movable && !one.unit.out {
-			v.add(n, one.uses, 1)
+			for _, use := range one.uses {
+				v.give(use)
+			}
 		}
 	}
-	count := max(0, v.capacity(n, r))
+	count := max(0, v.capacity(r))
 	if r.CPU > 0 {
 		count = min(count, int(max(0, v.cpu)/r.CPU))
 	}
@@ -294,7 +297,7 @@ func (l *pool) affordable(scope *Domain) (units []*unit) {
 	density := func(u *unit) float64 { return l.info[u.index].cost / float64(u.percent()+1) }
 	var order []*unit
 	for _, u := range l.units {
-		if u.movable && slices.ContainsFunc(u.pods, func(r resident) bool { return scope.has(r.node) }) {
+		if u.movable && slices.ContainsFunc(u.pods, func(r resident) bool { return scope.contains(r.node) }) {
 			order = append(order, u)
 		}
 	}

@@ -36,9 +36,9 @@ func (p *proposal) preemption() *Preemption {
 // it is the best. narrow is set if most of them can surely stay. ok is false if the gang
 // does not fit.
 func (p *preemptor) propose(l *pool, units []*unit, narrow bool) (ok bool) {
-	p.cluster.lift(residents(units), 1)
+	p.cluster.lift(residents(units))
 	if !p.fits() {
-		p.cluster.lift(residents(units), -1)
+		p.cluster.putBack(residents(units))
 		return false
 	}
 	if narrow {
@@ -46,7 +46,7 @@ func (p *preemptor) propose(l *pool, units []*unit, narrow bool) (ok bool) {
 	}
 	units = p.filter(l, units)
 	pods := p.keepSpare(l, units)
-	defer p.cluster.lift(pods, -1)
+	defer p.cluster.putBack(pods)
 	next := &proposal{pods: pods}
 	for i := range pods {
 		next.highest = max(next.highest, pods[i].cost)
@@ -99,11 +99,11 @@ func (p *preemptor) narrow(units []*unit) []*unit {
 			far = append(far, u)
 		}
 	}
-	p.cluster.lift(residents(far), -1)
+	p.cluster.putBack(residents(far))
 	if p.fits() {
 		return near
 	}
-	p.cluster.lift(residents(far), 1)
+	p.cluster.lift(residents(far))
 	return units
 }
 
@@ -116,9 +116,9 @@ func (p *preemptor) filter(l *pool, units []*unit) (needed []*unit) {
 		return cmp.Or(-cmp.Compare(x.priority, y.priority), -cmp.Compare(x.cost, y.cost), cmp.Compare(a.index, b.index))
 	})
 	for _, u := range order {
-		p.cluster.lift(u.pods, -1)
+		p.cluster.putBack(u.pods)
 		if !p.fits() {
-			p.cluster.lift(u.pods, 1)
+			p.cluster.lift(u.pods)
 			needed = append(needed, u)
 		}
 	}
@@ -148,17 +148,17 @@ func (p *preemptor) fewer(u *unit, most int) (leave []resident) {
 	})
 	for i := range order {
 		one := order[i : i+1]
-		p.cluster.lift(one, -1)
+		p.cluster.putBack(one)
 		if p.fits() {
 			continue
 		}
-		p.cluster.lift(one, 1)
+		p.cluster.lift(one)
 		if leave = append(leave, order[i]); len(leave) > most {
 			away := slices.Clone(order[:i])
 			away = slices.DeleteFunc(away, func(r resident) bool {
 				return slices.ContainsFunc(leave, func(other resident) bool { return other.pod == r.pod })
 			})
-			p.cluster.lift(away, 1)
+			p.cluster.lift(away)
 			return u.pods
 		}
 	}

@@ -23,7 +23,7 @@ func (f freeGPUs) worth(cards int) float64 {
 
 func square(count int) float64 { return float64(count) * float64(count) }
 
-// pays reports whether the shifts from begin on gain enough for the cost of the moves and
+// pays reports whether the changes from begin on gain enough for the cost of the moves and
 // make nothing worse. If so, it adds their gain to the result.
 func (p *packer) pays(begin int, done []placedUnit) bool {
 	cost := 0.0

@@ -24,15 +24,15 @@ type packer struct {
 	free, cards map[*Domain]int
 	// last is what nodes had free after the last accepted step.
 	last map[*node]freeGPUs
-	// done are the shifts to undo.
-	done []shift
+	// done are the allocations and releases to undo.
+	done []change
 }
 
-// shift is an allocation on a node (sign 1) or its release (-1).
-type shift struct {
-	node *node
-	use  Use
-	sign int
+// change is an allocation on a node, or a release.
+type change struct {
+	node  *node
+	use   Use
+	taken bool
 }
 
 func (c *Cluster) packer(options *PackingOptions) *packer {
@@ -52,16 +52,26 @@ func (c *Cluster) packer(options *PackingOptions) *packer {
 	return p
 }
 
-// shift applies a shift, to be undone later.
-func (p *packer) shift(n *node, use *Use, sign int) {
-	p.cluster.shift(n, use, sign)
-	p.done = append(p.done, shift{node: n, use: *use, sign: sign})
+// take allocates resources on a node, to be undone later.
+func (p *packer) take(n *node, use *Use) {
+	p.cluster.take(n, use)
+	p.done = append(p.done, change{node: n, use: *use, taken: true})
 }
 
-// undo undoes all shifts from begin on.
+// give releases resources on a node, to be undone later.
+func (p *packer) give(n *node, use *Use) {
+	p.cluster.give(n, use)
+	p.done = append(p.done, change{node: n, use: *use})
+}
+
+// undo undoes all changes from begin on.
 func (p *packer) undo(begin int) {
-	for _, one := range slices.Backward(p.done[begin:]) {
-		p.cluster.shift(one.node, &one.use, -one.sign)
+	for _, undone := range slices.Backward(p.done[begin:]) {
+		if undone.taken {
+			p.cluster.give(undone.node, &undone.use)
+		} else {
+			p.cluster.take(undone.node, &undone.use)
+		}
 	}
 	p.done = p.done[:begin]
 }
@@ -84,8 +94,8 @@ func (p *packer) empty(n *node) bool {
 		}
 	}
 	return p.step(units, func() func() {
-		p.cluster.shift(n, &everything, 1)
-		return func() { p.cluster.shift(n, &everything, -1) }
+		p.cluster.take(n, &everything)
+		return func() { p.cluster.give(n, &everything) }
 	})
 }
 
@@ -104,8 +114,8 @@ func (p *packer) emptyCards(n *node) {
 		}
 		rest := Use{GPUs: []int{gpu}, Percent: Card}
 		p.step(units, func() func() {
-			p.cluster.shift(n, &rest, 1)
-			return func() { p.cluster.shift(n, &rest, -1) }
+			p.cluster.take(n, &rest)
+			return func() { p.cluster.give(n, &rest) }
 		})
 	}
 }
@@ -146,7 +156,7 @@ func (p *packer) scatter(units []*unit) (done []placedUnit, ok bool) {
 	units = slices.Clone(units)
 	slices.SortStableFunc(units, func(a, b *unit) int { return b.percent() - a.percent() })
 	for _, u := range units {
-		p.lift([]*unit{u}, 1)
+		p.lift([]*unit{u})
 		places, ok := p.squeeze(u)
 		if !ok {
 			return nil, false
@@ -156,13 +166,17 @@ func (p *packer) scatter(units []*unit) (done []placedUnit, ok bool) {
 	return done, true
 }
 
-// lift removes units from their nodes (sign 1) or puts them back (-1), to be undone
-// later.
-func (p *packer) lift(units []*unit, sign int) {
-	for _, u := range units {
-		for i := range u.pods {
-			p.shift(u.pods[i].node, &u.pods[i].pod.Use, -sign)
-		}
+// lift removes units from their nodes, to be undone later.
+func (p *packer) lift(units []*unit) {
+	for _, pod := range residents(units) {
+		p.give(pod.node, &pod.pod.Use)
+	}
+}
+
+// putBack puts lifted units back on their nodes, to be undone later.
+func (p *packer) putBack(units []*unit) {
+	for _, pod := range residents(units) {
+		p.take(pod.node, &pod.pod.Use)
 	}
 }
 
@@ -189,7 +203,7 @@ func (p *packer) squeezeInto(u *unit, within *Domain) (places []Place, ok bool) 
 			return nil, false
 		}
 		place := spots[0].place(request)
-		p.shift(spots[0].node, &place.Use, 1)
+		p.take(spots[0].node, &place.Use)
 		places = append(places, place)
 	}
 	return places, true
@@ -248,20 +262,20 @@ func (p *packer) swapFor(u *unit, way *eviction) bool {
 		return false
 	}
 	begin := len(p.done)
-	p.lift(way.units, 1)
+	p.lift(way.units)
 	r := u.pods[0].request
 	if way.node.fit(r) != Fits { // the node has changed since the menu was made
 		p.undo(begin)
 		return false
 	}
 	place := p.cluster.tightest(way.node, r)
-	p.shift(way.node, &place.Use, 1)
+	p.take(way.node, &place.Use)
 	// Those in the way are put back, so that each moves while the others are
 	// still there.
-	p.lift(way.units, -1)
+	p.putBack(way.units)
 	done, ok := p.scatter(way.units)
 	if ok {
-		p.lift([]*unit{u}, 1)
+		p.lift([]*unit{u})
 		done = append(done, placedUnit{unit: u, places: []Place{place}})
 	}
 	if ok && p.pays(begin, done) {

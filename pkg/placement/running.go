@@ -24,5 +24,5 @@ func (c *Cluster) Look(name string) *Pod { return c.pods[name] }
 // Has reports whether a node has exactly these cards, and the other resources, free.
 func (c *Cluster) Has(node string, use *Use) bool {
 	n := c.nodes[node]
-	return n != nil && n.has(use)
+	return n != nil && n.hasFree(use)
 }

@@ -110,7 +110,7 @@ func (p *planner) takeOn(n *node, role int, r *Request) bool {
 		return false
 	}
 	t := taken{member: Member{Role: role, Place: p.cluster.placeOn(n, r, 0)}, node: n}
-	p.cluster.shift(n, &t.member.Use, 1)
+	p.cluster.take(n, &t.member.Use)
 	p.taken = append(p.taken, t)
 	return true
 }
@@ -229,13 +229,13 @@ func (s *shortages) ownCards(n *node) []int {
 // Pods on some cards have left.
 func (s *shortages) suffice(n *node, r *Request, cards []int) bool {
 	v := n.vacancy(nil)
-	if v.suffices(n, r) {
+	if v.suffices(r) {
 		return true
 	}
 	for _, pod := range s.leaving(n, cards) {
-		v.add(n, []*Use{pod.besides()}, 1)
+		v.give(pod.besidesGPUs())
 	}
-	return v.suffices(n, r)
+	return v.suffices(r)
 }
 
 // helpsIfFree reports whether a gang fits when cards are free.

@@ -10,9 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	taskinformers "falldio.github.io/gpu-controller/pkg/generated/informers/externalversions"
 	tasklisters "falldio.github.io/gpu-controller/pkg/generated/listers/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
@@ -49,11 +51,11 @@ type caches struct {
 
 // newCaches returns the caches for one namespace, or for all if it is empty. They are
 // filled once the informers are started.
-func newCaches(clients clients, namespace string) (*caches, error) {
+func newCaches(kube kubernetes.Interface, client clientset.Interface, namespace string) (*caches, error) {
 	trimmer := trimming.ForController()
-	taskInformers := taskinformers.NewSharedInformerFactoryWithOptions(clients.tasks, resyncPeriod,
+	taskInformers := taskinformers.NewSharedInformerFactoryWithOptions(client, resyncPeriod,
 		taskinformers.WithNamespace(namespace), taskinformers.WithTransform(trimmer.Transform))
-	coreInformers := informers.NewSharedInformerFactoryWithOptions(clients.kube, 0,
+	coreInformers := informers.NewSharedInformerFactoryWithOptions(kube, 0,
 		informers.WithNamespace(namespace), informers.WithTransform(trimmer.Transform),
 		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
 			list.LabelSelector = v1.SelectorOfTasks
@@ -62,10 +64,10 @@ func newCaches(clients clients, namespace string) (*caches, error) {
 	pods, services := core.Pods().Informer(), core.Services().Informer()
 	return &caches{
 			taskInformers: taskInformers, coreInformers: coreInformers,
-			refusalInformers: informers.NewSharedInformerFactoryWithOptions(clients.kube, 0,
+			refusalInformers: informers.NewSharedInformerFactoryWithOptions(kube, 0,
 				informers.WithNamespace(namespace), informers.WithTransform(informer.WithoutManagedFields)),
-			clusterInformers: informers.NewSharedInformerFactoryWithOptions(clients.kube, 0, informers.WithTransform(informer.WithoutManagedFields)),
-			nodeInformers:    informers.NewSharedInformerFactoryWithOptions(clients.kube, 0, informers.WithTransform(trimmer.Transform)),
+			clusterInformers: informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(informer.WithoutManagedFields)),
+			nodeInformers:    informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(trimmer.Transform)),
 			tasks:            tasks.Lister(), taskIndex: tasks.Informer().GetIndexer(), podIndex: pods.GetIndexer(), serviceIndex: services.GetIndexer(),
 		}, errors.Join(
 			tasks.Informer().AddIndexers(cache.Indexers{byDependency: dependenciesOf}),

@@ -255,7 +255,8 @@ func (c taskChange) life(t *testing.T, see func(*fixture, *v1.GPUTask, bool), ch
 // restart replaces the process by another one.
 func (f *fixture) restart() {
 	f.t.Helper()
-	process, err := newProcess(f.t.Context(), clients{kube: f.kube, tasks: f.fake}, f.events, f.clock, newOptions())
+	opts := newOptions()
+	process, err := newProcess(f.t.Context(), clients{kube: f.kube, tasks: f.fake}, f.events, f.clock, opts, opts.components())
 	if err != nil {
 		f.t.Fatal(err)
 	}

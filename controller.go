@@ -15,28 +15,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"falldio.github.io/gpu-controller/pkg/apierror"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/expectations"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/refusals"
 )
 
 const (
-	// minRetryDelay and maxRetryDelay bound the backoff after an API error, which doubles
-	// with every retry.
-	minRetryDelay = 5 * time.Millisecond
-	maxRetryDelay = time.Minute
 	// syncTimeout bounds one sync of a task, which normally ends with its turn. It is shorter than the
 	// grace period of a Pod, 30 seconds, so that a controller that has to stop completes the syncs in
 	// progress and releases its lease.
@@ -44,12 +36,15 @@ const (
 	// maxRequeue is how long a task waits in the queue at most: it stays there until then even if it is
 	// deleted.
 	maxRequeue = time.Hour
+	// podEventBatch is how long changes of a task's Pods are batched before the task is
+	// reconciled: the Pods of a gang start within moments of each other.
+	podEventBatch = 100 * time.Millisecond
 )
 
 // Controller turns GPUTasks into Pods. It gathers the input of gputask.Decide and applies
 // the plan that it returns; all decisions are made there.
 type Controller struct {
-	dependencies
+	*dependencies
 	config  gputask.Config
 	workers int
 
@@ -57,73 +52,34 @@ type Controller struct {
 	synced []cache.InformerSynced
 	// working is true while the workers run. Nothing drains the queue of a standby, so a
 	// standby must not fill it.
-	working *atomic.Bool
+	working atomic.Bool
 	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	// lanes has an element for each parallel request of all syncs.
 	lanes chan struct{}
 	// expectations track the writes to tasks and their Pods, by task.
 	expectations *expectations.Expectations[cache.ObjectName]
 	refusals     *refusals.Tasks
-	debouncer    *statusDebouncer
-	cycles       *cycleFinder
 	uncounted    *uncountedPods
+	cycles       *cycleFinder
+	statuses     *statusWriter
+	pods         *podWriter
 }
-
-// dependencies are what the controller needs.
-type dependencies struct {
-	*caches
-	clients      clients
-	recorder     record.EventRecorder
-	metrics      *controllerMetrics
-	rescheduling rescheduling
-	admissions   admissions
-	// queueTree returns the GPUQueues; nil if there are none, or they are not known.
-	queueTree func() *queueing.Tree
-	// queuesKnown reports whether it is known which GPUQueues there are.
-	queuesKnown func() bool
-	clock       clock.WithTicker
-}
-
-// rescheduling is the controller's view of the rescheduler.
-type rescheduling interface {
-	// Steer makes a Pod that is moved prefer its destination.
-	Steer(pod *corev1.Pod) error
-	// Moves reports whether Pods of the task are being moved: that they are lost is then
-	// expected.
-	Moves(task types.UID) bool
-	// Changed is called for every change of a task or one of its Pods.
-	Changed()
-}
-
-// noRescheduling is used if rescheduling is disabled.
-type noRescheduling struct{}
-
-var _ rescheduling = noRescheduling{}
-
-// Steer implements rescheduling.
-func (noRescheduling) Steer(*corev1.Pod) error { return nil }
-
-// Moves implements rescheduling.
-func (noRescheduling) Moves(types.UID) bool { return false }
-
-// Changed implements rescheduling.
-func (noRescheduling) Changed() {}
 
 // newController returns a controller without event handlers: see watch.
-func newController(deps dependencies, opts *options) *Controller {
+func newController(deps *dependencies, opts *options) *Controller {
 	c := &Controller{
 		dependencies: deps,
 		config:       opts.taskConfig(),
 		workers:      opts.workers,
-		working:      &atomic.Bool{},
 		queue:        newTaskQueue(deps.clock),
 		lanes:        make(chan struct{}, parallelWrites),
 		expectations: expectations.New[cache.ObjectName](deps.clock),
-		debouncer:    newStatusDebouncer(deps.clock),
-		cycles:       newCycleFinder(),
 		uncounted:    newUncountedPods(),
 	}
 	c.refusals = refusals.New(deps.clock, c.enqueueAfter)
+	c.cycles = newCycleFinder(deps, c.enqueue)
+	c.statuses = &statusWriter{dependencies: deps, expectations: c.expectations, debouncer: newStatusDebouncer(deps.clock), requeue: c.queue.AddAfter}
+	c.pods = &podWriter{dependencies: deps, expectations: c.expectations, refusals: c.refusals, uncounted: c.uncounted}
 	return c
 }
 
@@ -136,7 +92,7 @@ func (c *Controller) Run(ctx context.Context) {
 	for range c.workers {
 		workers.Go(func() { wait.UntilWithContext(ctx, c.runWorker, time.Second) })
 	}
-	workers.Go(func() { c.findCycles(ctx) })
+	workers.Go(func() { c.cycles.run(ctx) })
 	<-ctx.Done()
 	c.queue.ShutDown()
 	workers.Wait()
@@ -191,7 +147,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	if apierrors.IsNotFound(err) {
 		c.expectations.Forget(key)
 		c.refusals.Forget(key)
-		c.debouncer.forget(key)
+		c.statuses.debouncer.forget(key)
 		return nil
 	}
 	if err != nil {
@@ -248,30 +204,30 @@ func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.
 // apply carries out a plan, the status first: it records which failures are counted, and
 // its write fails if the plan was made from a stale task.
 func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, gone []*corev1.Pod, plan gputask.Plan) error {
-	if exists, err := c.updateStatus(ctx, key, task, &plan); err != nil || !exists {
+	if exists, err := c.statuses.updateStatus(ctx, key, task, &plan); err != nil || !exists {
 		return err
 	}
 	c.uncounted.counted(task, gone)
 	if plan.DeleteTask {
 		return c.deleteTask(ctx, task)
 	}
-	turn := c.newTurn()
-	if err := c.createService(ctx, key, task, plan.CreateService); err != nil {
-		return errors.Join(err, c.deletePods(ctx, turn, plan.Delete))
+	turn := newTurn(c.lanes, func() bool { return c.queue.Len() > 0 }, c.clock.Now)
+	if err := c.pods.createService(ctx, key, task, plan.CreateService); err != nil {
+		return errors.Join(err, c.pods.deletePods(ctx, turn, plan.Delete))
 	}
 	err := errors.Join(
-		c.deletePods(ctx, turn, plan.Delete),
-		c.forceDelete(ctx, turn, task, plan.ForceDelete),
-		c.createPods(ctx, turn, key, task, &plan),
-		c.patchMinAvailable(ctx, turn, plan.Discount, plan.MinAvailable),
-		c.confirmCheckpoints(ctx, turn, plan.Confirm, plan.LastCheckpoint),
-		c.declareRuntimes(ctx, turn, plan.Declare),
+		c.pods.deletePods(ctx, turn, plan.Delete),
+		c.pods.forceDelete(ctx, turn, task, plan.ForceDelete),
+		c.pods.createPods(ctx, turn, key, task, &plan),
+		c.pods.patchMinAvailable(ctx, turn, plan.Discount, plan.MinAvailable),
+		c.pods.confirmCheckpoints(ctx, turn, plan.Confirm, plan.LastCheckpoint),
+		c.pods.declareRuntimes(ctx, turn, plan.Declare),
 	)
 	if err == nil && turn.unfinished {
 		c.queue.AddAfter(key, podEventBatch)
 		return nil
 	}
-	if err == nil && !plan.AwaitsRetry && c.accepted(key, &plan) {
+	if err == nil && !plan.AwaitsRetry && c.pods.accepted(key, &plan) {
 		c.queue.AddAfter(key, podEventBatch) // so that the status drops it too
 	}
 	if err == nil && plan.RequeueAfter > 0 {

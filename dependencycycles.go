@@ -28,12 +28,18 @@ const (
 // at once: to look for them whenever a task changes would take time in proportion to all
 // dependencies for each task.
 type cycleFinder struct {
+	*dependencies
+	// enqueue has a task handled.
+	enqueue func(task cache.ObjectName)
+
 	mu    sync.Mutex
 	dirty bool
 	known map[cache.ObjectName][]string
 }
 
-func newCycleFinder() *cycleFinder { return &cycleFinder{dirty: true} }
+func newCycleFinder(deps *dependencies, enqueue func(cache.ObjectName)) *cycleFinder {
+	return &cycleFinder{dependencies: deps, enqueue: enqueue, dirty: true}
+}
 
 // of returns a cycle that a task is on, nil if it is on none.
 func (f *cycleFinder) of(task cache.ObjectName) []string {
@@ -79,9 +85,9 @@ func (f *cycleFinder) set(cycles map[cache.ObjectName][]string) (changed []cache
 	return changed
 }
 
-// findCycles looks for cycles whenever dependencies have changed, until ctx ends.
-func (c *Controller) findCycles(ctx context.Context) {
-	ticker := c.clock.NewTicker(cycleCheckPeriod)
+// run looks for cycles whenever dependencies have changed, until ctx ends.
+func (f *cycleFinder) run(ctx context.Context) {
+	ticker := f.clock.NewTicker(cycleCheckPeriod)
 	defer ticker.Stop()
 	var notBefore time.Time
 	for {
@@ -89,20 +95,20 @@ func (c *Controller) findCycles(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C():
-			if now.Before(notBefore) || !c.cycles.begin() {
+			if now.Before(notBefore) || !f.begin() {
 				continue
 			}
-			begin := c.clock.Now()
-			c.updateCycles()
-			notBefore = c.clock.Now().Add(cycleCheckRest * c.clock.Since(begin))
+			begin := f.clock.Now()
+			f.update()
+			notBefore = f.clock.Now().Add(cycleCheckRest * f.clock.Since(begin))
 		}
 	}
 }
 
-// updateCycles finds all cycles and enqueues the tasks whose cycle has changed.
-func (c *Controller) updateCycles() {
+// update finds all cycles and enqueues the tasks whose cycle has changed.
+func (f *cycleFinder) update() {
 	byNamespace := map[string][]*v1.GPUTask{}
-	for _, object := range c.taskIndex.List() {
+	for _, object := range f.taskIndex.List() {
 		if task, ok := object.(*v1.GPUTask); ok && gputask.WaitsForDependencies(task) {
 			byNamespace[task.Namespace] = append(byNamespace[task.Namespace], task)
 		}
@@ -113,7 +119,7 @@ func (c *Controller) updateCycles() {
 			cycles[cache.NewObjectName(namespace, name)] = cycle
 		}
 	}
-	for _, task := range c.cycles.set(cycles) {
-		c.enqueue(task)
+	for _, task := range f.set(cycles) {
+		f.enqueue(task)
 	}
 }

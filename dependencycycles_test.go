@@ -19,7 +19,7 @@ func TestTasksOnACycleAreQueued(t *testing.T) {
 	two.UID = "another"
 	f.store(one)
 	f.store(two)
-	f.updateCycles()
+	f.cycles.update()
 	if got := f.queue.Len(); got != 2 {
 		t.Fatalf("%d tasks are queued, want both", got)
 	}
@@ -27,7 +27,7 @@ func TestTasksOnACycleAreQueued(t *testing.T) {
 	if got := f.stored(one).Status.Message; !strings.Contains(got, "dependency cycle one → two → one") {
 		t.Errorf("message %q", got)
 	}
-	f.updateCycles()
+	f.cycles.update()
 	if got := f.queue.Len(); got != 2 {
 		t.Errorf("%d tasks are queued although nothing has changed", got)
 	}
@@ -46,7 +46,7 @@ func TestTasksOnACycleAreQueued(t *testing.T) {
 	if !f.cycles.begin() {
 		t.Error("no search is due after a task on a cycle was deleted")
 	}
-	f.updateCycles()
+	f.cycles.update()
 	if cycle := f.cycles.of(keyOf(one)); cycle != nil {
 		t.Errorf("the cycle %v is left", cycle)
 	}

@@ -13,6 +13,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
+// minRetryDelay and maxRetryDelay bound the backoff after an API error, which doubles
+// with every retry.
+const (
+	minRetryDelay = 5 * time.Millisecond
+	maxRetryDelay = time.Minute
+)
+
 // newTaskQueue returns the queue of tasks to handle.
 func newTaskQueue(clock clock.WithTicker) workqueue.TypedRateLimitingInterface[cache.ObjectName] {
 	const name = "gputasks"
@@ -88,11 +95,8 @@ type turn struct {
 	begun, unfinished bool
 }
 
-func (c *Controller) newTurn() *turn {
-	return &turn{
-		lanes: c.lanes, othersWait: func() bool { return c.queue.Len() > 0 },
-		now: c.clock.Now, ends: c.clock.Now().Add(turnLength),
-	}
+func newTurn(lanes chan struct{}, othersWait func() bool, now func() time.Time) *turn {
+	return &turn{lanes: lanes, othersWait: othersWait, now: now, ends: now().Add(turnLength)}
 }
 
 // mayWrite reports whether the turn is not over yet.

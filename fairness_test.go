@@ -104,9 +104,9 @@ func (f *fixture) slowServer(created func(pod *corev1.Pod)) {
 func TestATaskDoesNotWaitForTheGangsOfAnotherTenant(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	with := f.dependencies
-	with.clock = clock.RealClock{}
-	f.Controller = newController(with, newOptions())
+	deps := *f.dependencies
+	deps.clock = clock.RealClock{}
+	f.Controller = newController(&deps, newOptions())
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	var gangPods atomic.Int32

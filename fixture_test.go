@@ -48,7 +48,7 @@ func newFixture(t *testing.T, change ...func(*options)) *fixture {
 		kube: kubefake.NewClientset(), fake: taskfake.NewClientset(), events: record.NewFakeRecorder(100),
 	}
 	var err error
-	f.process, err = newProcess(t.Context(), clients{kube: f.kube, tasks: f.fake}, f.events, f.clock, opts)
+	f.process, err = newProcess(t.Context(), clients{kube: f.kube, tasks: f.fake}, f.events, f.clock, opts, opts.components())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,15 +17,15 @@ import (
 
 // queueRuntime returns for how long the queue of a task with the given Pods lets tasks run whose run begins now; nil if that is not
 // known, as for a task without Pods.
-func (c *Controller) queueRuntime(pods []*corev1.Pod) *v1.QueueRuntime {
-	tree, wanting := c.queueTree(), slices.IndexFunc(pods, snapshot.WantsGPUs)
+func (d *dependencies) queueRuntime(pods []*corev1.Pod) *v1.QueueRuntime {
+	tree, wanting := d.queueTree(), slices.IndexFunc(pods, snapshot.WantsGPUs)
 	switch {
-	case len(pods) == 0 || tree == nil && !c.queuesKnown():
+	case len(pods) == 0 || tree == nil && !d.queuesKnown():
 		return nil
 	case tree == nil || wanting < 0:
 		return &v1.QueueRuntime{}
 	}
-	namespace, err := c.clusterInformers.Core().V1().Namespaces().Lister().Get(pods[wanting].Namespace)
+	namespace, err := d.clusterInformers.Core().V1().Namespaces().Lister().Get(pods[wanting].Namespace)
 	if err != nil {
 		return nil // the cache does not show it yet
 	}
@@ -37,20 +37,20 @@ func (c *Controller) queueRuntime(pods []*corev1.Pod) *v1.QueueRuntime {
 // queueRefusal returns why Pods of a task may not use their queue; nil if they may, or it is not
 // known. The scheduler would keep such Pods waiting: the task says why, and is spared Pods that
 // can't start.
-func (c *Controller) queueRefusal(pods []*corev1.Pod) *gputask.Refusal {
+func (d *dependencies) queueRefusal(pods []*corev1.Pod) *gputask.Refusal {
 	wanting := slices.IndexFunc(pods, snapshot.WantsGPUs)
-	tree := c.queueTree()
-	if wanting < 0 || tree == nil && !c.queuesKnown() {
+	tree := d.queueTree()
+	if wanting < 0 || tree == nil && !d.queuesKnown() {
 		return nil
 	}
 	pod := pods[wanting]
-	namespace, err := c.clusterInformers.Core().V1().Namespaces().Lister().Get(pod.Namespace)
+	namespace, err := d.clusterInformers.Core().V1().Namespaces().Lister().Get(pod.Namespace)
 	if err != nil {
 		return nil // the cache does not show it yet
 	}
 	applicant := gpuqueue.Applicant(pod, namespace)
 	if applicant.PriorityClass == "" {
-		applicant.PriorityClass = c.defaultPriorityClass()
+		applicant.PriorityClass = d.defaultPriorityClass()
 	}
 	problem := tree.Assign(&applicant).Problem
 	if problem == nil {
@@ -61,8 +61,8 @@ func (c *Controller) queueRefusal(pods []*corev1.Pod) *gputask.Refusal {
 
 // defaultPriorityClass returns the PriorityClass that the API server gives to Pods that name none;
 // empty if there is none.
-func (c *Controller) defaultPriorityClass() string {
-	classes, err := c.clusterInformers.Scheduling().V1().PriorityClasses().Lister().List(labels.Everything())
+func (d *dependencies) defaultPriorityClass() string {
+	classes, err := d.clusterInformers.Scheduling().V1().PriorityClasses().Lister().List(labels.Everything())
 	if err != nil {
 		return ""
 	}

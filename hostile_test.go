@@ -89,7 +89,7 @@ func (c *Controller) kept(tasks []*v1.GPUTask) keptOfTasks {
 		}
 	}
 	return keptOfTasks{
-		refused: refused, cycles: len(c.cycles.known), statuses: len(c.debouncer.byTask),
+		refused: refused, cycles: len(c.cycles.known), statuses: len(c.statuses.debouncer.byTask),
 		succeeded: len(c.uncounted.succeeded), gone: len(c.uncounted.gone) + len(c.uncounted.own), queued: c.queue.Len(), expects: c.expectations.AnyPending(),
 	}
 }
@@ -101,7 +101,7 @@ func (f *fixture) come(tasks []*v1.GPUTask) {
 		f.store(task)
 		f.cycles.changed(task)
 	}
-	f.updateCycles()
+	f.cycles.update()
 	for range 2 {
 		for _, task := range tasks {
 			_ = f.sync(task) // refusals are errors
@@ -153,7 +153,7 @@ func (f *fixture) leave(tasks []*v1.GPUTask) {
 			}
 		}
 	}
-	f.updateCycles()
+	f.cycles.update()
 	f.clock.Step(podEventBatch)
 	f.handleUntilQuiet()
 	f.kube.ClearActions()

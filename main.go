@@ -33,14 +33,14 @@ const leaderTimeout = 20 * time.Second
 func main() {
 	opts := newOptions()
 	program.Main("gpu-controller", func(ctx context.Context) error {
-		return opts.Start(version, opts.flags(), os.Args[1:], opts.validate, func() error { return run(ctx, opts) })
+		return opts.Start(version, opts.flags(), os.Args[1:], opts.validate, func() error { return runController(ctx, opts) })
 	})
 }
 
-// run connects to the API server and serves until ctx ends. The HTTP server and the
+// runController connects to the API server and serves until ctx ends. The HTTP server and the
 // informers run in every replica, so that a standby takes over with warm caches; only the
 // leader's workers write.
-func run(ctx context.Context, opts *options) error {
+func runController(ctx context.Context, opts *options) error {
 	klog.FromContext(ctx).Info("Starting gpu-controller", "version", version)
 	config, err := opts.restConfig()
 	if err != nil {
@@ -58,7 +58,7 @@ func run(ctx context.Context, opts *options) error {
 	if err != nil {
 		return err
 	}
-	process, err := newProcess(ctx, clients, recorder, clock.RealClock{}, opts)
+	process, err := newProcess(ctx, clients, recorder, clock.RealClock{}, opts, opts.components())
 	if err != nil {
 		return err
 	}

@@ -18,25 +18,20 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
-	"falldio.github.io/gpu-controller/pkg/podwrite"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
-
-// reasonForceDeleted is the reason of the Event about a Pod that was deleted by force.
-const reasonForceDeleted = "PodForceDeleted"
 
 // parallelReads is how many Nodes are read at the same time for one task.
 const parallelReads = 16
 
 // notReady returns the nodes that are not ready on which a Pod of a task does not stop, does not begin or is not ready. They are
 // read from the API server: Pods rarely take longer than they may, and nodes are rarely not ready.
-func (c *Controller) notReady(ctx context.Context, pods []*corev1.Pod) map[string]*podfacts.NotReady {
+func (d *dependencies) notReady(ctx context.Context, pods []*corev1.Pod) map[string]*podfacts.NotReady {
 	var names []string
 	for _, pod := range pods {
-		if gputask.DependsOnNode(pod, c.clock.Now()) {
+		if gputask.DependsOnNode(pod, d.clock.Now()) {
 			names = append(names, pod.Spec.NodeName)
 		}
 	}
@@ -47,7 +42,7 @@ func (c *Controller) notReady(ctx context.Context, pods []*corev1.Pod) map[strin
 	group.SetLimit(parallelReads)
 	for _, name := range slices.Compact(names) {
 		group.Go(func() error {
-			node, err := c.clients.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+			node, err := d.clients.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return nil // Kubernetes deletes the Pods of nodes that are gone
 			}
@@ -68,30 +63,11 @@ func (c *Controller) notReady(ctx context.Context, pods []*corev1.Pod) map[strin
 	return found
 }
 
-// forceDelete deletes Pods without waiting for their nodes to confirm that they have stopped.
-func (c *Controller) forceDelete(ctx context.Context, turn *turn, task *v1.GPUTask, pods []*corev1.Pod) error {
-	return inParallel(turn, pods, func(pod *corev1.Pod) error {
-		err := c.clients.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-			GracePeriodSeconds: new(int64(0)), Preconditions: podwrite.SameVersion(pod),
-		})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("deleting Pod %s by force: %w", pod.Name, err)
-		}
-		c.recorder.Eventf(task, corev1.EventTypeWarning, reasonForceDeleted,
-			"Pod %s is replaced although it may still run: its node %s has been unreachable for longer than unreachableNodeTimeoutSeconds",
-			pod.Name, pod.Spec.NodeName)
-		return nil
-	})
-}
-
 // otherNodes reports whether there are nodes for a Pod that are none of the given ones, however full
 // they are now. If the API server does not say, there may be. It is asked about tasks that fail
 // otherwise only, so Nodes need not be cached for it.
-func (c *Controller) otherNodes(ctx context.Context, pod *corev1.Pod, than []string) bool {
-	nodes, err := c.clients.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"}) // from the API server's cache
+func (d *dependencies) otherNodes(ctx context.Context, pod *corev1.Pod, than []string) bool {
+	nodes, err := d.clients.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"}) // from the API server's cache
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Whether other nodes are left for a task that nodes refuse is not known")
 		return true

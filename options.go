@@ -4,8 +4,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -86,9 +84,8 @@ func newOptions() *options {
 	}
 }
 
-func (o *options) flags() *pflag.FlagSet {
-	flags := pflag.NewFlagSet("gpu-controller", pflag.ContinueOnError)
-	flags.SortFlags = true
+// addFlags adds the flags that are not those of components.
+func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig,
 		"kubeconfig file; without it KUBECONFIG, then ~/.kube/config, then the service account inside a cluster are used")
 	flags.StringVar(&o.namespace, "namespace", o.namespace,
@@ -98,9 +95,6 @@ func (o *options) flags() *pflag.FlagSet {
 	flags.IntVar(&o.burst, "kube-api-burst", o.burst, "requests to the API server in a burst")
 	flags.StringVar(&o.metricsBindAddress, "metrics-bind-address", o.metricsBindAddress,
 		"address of /metrics, /healthz and /readyz; 0 for none")
-	for _, component := range o.components() {
-		component.options.AddFlags(flags)
-	}
 	flags.StringVar(&o.tasks.Pods.Image, "default-image", o.tasks.Pods.Image,
 		"image of the task's container where the GPUTask names none")
 	flags.StringVar(&o.tasks.Pods.SchedulerName, "default-scheduler", o.tasks.Pods.SchedulerName,
@@ -119,23 +113,15 @@ func (o *options) flags() *pflag.FlagSet {
 		"seconds that Pods may take to start once they have nodes, for GPUTasks that specify none; then they give their GPUs back and are tried again later; 0 for no limit")
 	leaderelectionoptions.BindLeaderElectionFlags(&o.leaderElection, flags)
 	o.Options.AddFlags(flags)
-	return flags
 }
 
-func (o *options) validate(args []string) error {
-	var problems []error
-	require := func(holds bool, format string, values ...any) {
-		if !holds {
-			problems = append(problems, fmt.Errorf(format, values...))
-		}
-	}
+// check calls require with each condition of the options that is not about a component alone, and the error
+// if it does not hold.
+func (o *options) check(args []string, require func(holds bool, format string, values ...any)) {
 	require(len(args) == 0, "unexpected arguments %q: all settings are flags", args)
 	require(o.workers > 0, "--workers=%d: must be at least 1", o.workers)
 	require(o.qps > 0, "--kube-api-qps=%v: must be greater than 0", o.qps)
 	require(o.burst > 0, "--kube-api-burst=%d: must be at least 1", o.burst)
-	for _, component := range o.components() {
-		component.options.Validate(require)
-	}
 	require(!o.gpuFit.Enabled || o.namespace == "", "--kueue-gpu-fit: the check is about the Workloads of all namespaces: leave out --namespace=%s", o.namespace)
 	require(o.remediation.Effect == "" || o.namespace == "", "--taint-unhealthy-gpus=%s: Nodes belong to no namespace: leave out --namespace=%s", o.remediation.Effect, o.namespace)
 	require(o.tasks.Pods.Image != "", "--default-image: must not be empty")
@@ -146,7 +132,6 @@ func (o *options) validate(args []string) error {
 	require(o.defaultTTL >= noTTL, "--default-ttl-seconds-after-finished=%d: must not be negative, except -1 for never", o.defaultTTL)
 	require(o.unreachableNodeTimeout >= 0, "--default-unreachable-node-timeout-seconds=%d: must not be negative", o.unreachableNodeTimeout)
 	require(o.startTimeout >= 0, "--default-start-timeout-seconds=%d: must not be negative", o.startTimeout)
-	return errors.Join(problems...)
 }
 
 // taskConfig returns the settings that apply to all tasks.

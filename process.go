@@ -15,12 +15,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
-	"falldio.github.io/gpu-controller/accounting"
 	"falldio.github.io/gpu-controller/pkg/gpupods"
-	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/queuewatch"
-	"falldio.github.io/gpu-controller/queues"
-	"falldio.github.io/gpu-controller/remediation"
 	"falldio.github.io/gpu-controller/rescheduler"
 )
 
@@ -36,7 +32,7 @@ const reschedulerSyncTimeout = 10 * time.Second
 
 // process holds the parts of gpu-controller, which share caches.
 type process struct {
-	dependencies
+	*dependencies
 	controller *Controller
 	queues     *queuewatch.Watcher
 	gpuPods    *gpupods.Cache
@@ -65,25 +61,13 @@ type component struct {
 	build   func(*process, context.Context, *options) (part, error)
 }
 
-// components returns all components.
-func (o *options) components() []component {
-	wholeCluster := o.namespace == "" // queues, usage and Nodes are those of the whole cluster
-	return []component{
-		{&o.rescheduling, o.rescheduling.Period > 0, (*process).newRescheduler},
-		{&o.gpuFit, o.gpuFit.Enabled, (*process).newAdmissionCheck},
-		{&o.queues, wholeCluster, (*process).newAccountant},
-		{&o.accounting, wholeCluster, (*process).newBookkeeper},
-		{&o.remediation, wholeCluster, (*process).newRemediator},
-	}
-}
-
-func newProcess(ctx context.Context, clients clients, recorder record.EventRecorder, clock clock.WithTicker, opts *options) (*process, error) {
-	caches, err := newCaches(clients, opts.namespace)
+func newProcess(ctx context.Context, clients clients, recorder record.EventRecorder, clock clock.WithTicker, opts *options, components []component) (*process, error) {
+	caches, err := newCaches(clients.kube, clients.tasks, opts.namespace)
 	if err != nil {
 		return nil, err
 	}
 	queues := queuewatch.New(clients.tasks, clock)
-	p := &process{queues: queues, dependencies: dependencies{
+	p := &process{queues: queues, dependencies: &dependencies{
 		caches:       caches,
 		clients:      clients,
 		recorder:     recorder,
@@ -103,9 +87,9 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	}); err != nil {
 		return nil, err
 	}
-	p.admissions = p.newAdmissions(opts)
+	p.admissions = newAdmissions(p.dependencies, opts, func(task cache.ObjectName) { p.controller.enqueue(task) }, func() { p.controller.enqueueInKueue() })
 	p.parts = []part{p.gpuPods, p.admissions}
-	for _, component := range opts.components() {
+	for _, component := range components {
 		if !component.enabled {
 			continue
 		}
@@ -128,70 +112,6 @@ func (p *process) namespace(name string) *corev1.Namespace {
 		return nil
 	}
 	return found
-}
-
-// newRescheduler returns what moves Pods.
-func (p *process) newRescheduler(ctx context.Context, opts *options) (_ part, err error) {
-	p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
-		Kube:          p.clients.kube,
-		Client:        p.clients.tasks,
-		NodeInformers: p.nodeInformers,
-		GPUTasks:      p.tasks,
-		PodsOf:        p.podsOf,
-		Pods:          p.gpuPods,
-		MovePlans:     p.taskInformers.Falldio().V1().MovePlans(),
-		Recorder:      p.recorder,
-		Metrics:       p.metrics.registry,
-		Evictions:     p.metrics.podsEvicted,
-		Clock:         p.clock,
-		Namespace:     opts.namespace,
-		Queues:        p.queueTree,
-		Factors:       func() map[string]float64 { return gpuqueue.Factors(p.queues.Queues()) },
-		NamespaceOf:   p.namespace,
-	}, opts.rescheduling)
-	p.rescheduling = p.rescheduler
-	return p.rescheduler, err
-}
-
-// newAccountant returns what writes the status of GPUQueues.
-func (p *process) newAccountant(_ context.Context, opts *options) (part, error) {
-	namespaces := p.clusterInformers.Core().V1().Namespaces()
-	return queues.New(queues.Dependencies{
-		Client:           p.clients.tasks,
-		Queues:           p.queues,
-		Pods:             p.gpuPods,
-		Namespaces:       namespaces.Lister(),
-		NamespacesSynced: namespaces.Informer().HasSynced,
-		Metrics:          p.metrics.registry,
-		Clock:            p.clock,
-	}, opts.queues)
-}
-
-// newBookkeeper returns what writes how much GPU time was used.
-func (p *process) newBookkeeper(_ context.Context, opts *options) (part, error) {
-	namespaces := p.clusterInformers.Core().V1().Namespaces()
-	return accounting.New(accounting.Dependencies{
-		Kube:             p.clients.kube,
-		Pods:             p.gpuPods,
-		Tasks:            p.tasks,
-		QueueTree:        p.queueTree,
-		QueuesKnown:      p.queuesKnown,
-		Namespaces:       namespaces.Lister(),
-		NamespacesSynced: namespaces.Informer().HasSynced,
-		Metrics:          p.metrics.registry,
-		Clock:            p.clock,
-	}, opts.accounting)
-}
-
-// newRemediator returns what taints Nodes with unhealthy GPUs, or removes such taints.
-func (p *process) newRemediator(ctx context.Context, opts *options) (part, error) {
-	return remediation.New(ctx, remediation.Dependencies{
-		Kube:          p.clients.kube,
-		NodeInformers: p.nodeInformers,
-		Recorder:      p.recorder,
-		Metrics:       p.metrics.registry,
-		Clock:         p.clock,
-	}, opts.remediation)
 }
 
 // startInformers starts the informers and waits for their caches. It returns false if ctx

@@ -145,7 +145,7 @@ func TestAPodThatIsMovedIsNotReportedAsLost(t *testing.T) {
 			task.Status.Phase = v1.PhaseRunning
 			after := task.Status.DeepCopy()
 			after.Phase = v1.PhasePending
-			f.reportChange(t.Context(), task, after)
+			f.statuses.reportChange(t.Context(), task, after)
 			if reported := len(f.events.Events) > 0; reported != (moving == "") {
 				t.Errorf("reported as lost: %v", reported)
 			}

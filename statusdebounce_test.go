@@ -242,7 +242,7 @@ func (f *fixture) handleUntilQuiet() {
 func TestStatusDebouncer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	debouncer, task := f.debouncer, cache.NewObjectName("default", "train")
+	debouncer, task := f.statuses.debouncer, cache.NewObjectName("default", "train")
 	status := func(running int32) *v1.GPUTaskStatus {
 		return &v1.GPUTaskStatus{Running: running, StartTime: new(metav1.NewTime(testTime))}
 	}

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,10 +16,6 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/informer"
 )
-
-// podEventBatch is how long changes of a task's Pods are batched before the task is
-// reconciled: the Pods of a gang start within moments of each other.
-const podEventBatch = 100 * time.Millisecond
 
 // watch adds the event handlers for tasks, their Pods and their Services, and for what may make the
 // API server accept Pods.
@@ -132,6 +127,26 @@ func (c *Controller) podDeleted(pod *corev1.Pod) {
 	}
 	c.uncounted.deleted(pod)
 	c.podChanged(pod)
+}
+
+// watchServices adds the event handlers for the Services of tasks.
+func (c *Controller) watchServices(ctx context.Context) error {
+	synced, err := informer.OnAnyChange(ctx, c.coreInformers.Core().V1().Services().Informer(), func(service *corev1.Service, _ bool) { c.serviceChanged(service) })
+	if err != nil {
+		return err
+	}
+	c.synced = append(c.synced, synced)
+	return nil
+}
+
+func (c *Controller) serviceChanged(service *corev1.Service) {
+	owner := gputask.ControllerOf(service)
+	if owner == nil {
+		return
+	}
+	key := cache.NewObjectName(service.Namespace, owner.Name)
+	c.expectations.ObserveCreation(key, expectedService(service.Name))
+	c.enqueueAfter(key, podEventBatch)
 }
 
 // remember has something of a Pod remembered for the task that owns it, if there is that task. Tasks and Pods are watched apart: what is added

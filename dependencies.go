@@ -9,18 +9,92 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	taskscheme "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/scheme"
+	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/leadership"
+	"falldio.github.io/gpu-controller/pkg/queueing"
 )
+
+// dependencies are what the controller needs.
+type dependencies struct {
+	*caches
+	clients      clients
+	recorder     record.EventRecorder
+	metrics      *controllerMetrics
+	rescheduling rescheduling
+	admissions   admissions
+	// queueTree returns the GPUQueues; nil if there are none, or they are not known.
+	queueTree func() *queueing.Tree
+	// queuesKnown reports whether it is known which GPUQueues there are.
+	queuesKnown func() bool
+	clock       clock.WithTicker
+}
+
+// rescheduling is the controller's view of the rescheduler.
+type rescheduling interface {
+	// Steer makes a Pod that is moved prefer its destination.
+	Steer(pod *corev1.Pod) error
+	// Moves reports whether Pods of the task are being moved: that they are lost is then
+	// expected.
+	Moves(task types.UID) bool
+	// Changed is called for every change of a task or one of its Pods.
+	Changed()
+}
+
+// noRescheduling is used if rescheduling is disabled.
+type noRescheduling struct{}
+
+var _ rescheduling = noRescheduling{}
+
+// Steer implements rescheduling.
+func (noRescheduling) Steer(*corev1.Pod) error { return nil }
+
+// Moves implements rescheduling.
+func (noRescheduling) Moves(types.UID) bool { return false }
+
+// Changed implements rescheduling.
+func (noRescheduling) Changed() {}
+
+// admissions is the controller's view of Kueue, to which tasks can be submitted.
+type admissions interface {
+	// Admission returns what Kueue says about a task with the given Pods, nil if it has nothing to do
+	// with it; known is false if this can't be told yet.
+	Admission(task *v1.GPUTask, pods []*corev1.Pod) (admission *gputask.Admission, known bool, err error)
+	// Report tells Kueue the newest status of a task, and how many Pods it has: the given ones and those that the plan creates.
+	Report(ctx context.Context, task *v1.GPUTask, plan *gputask.Plan, pods []*corev1.Pod) error
+	// Run watches what Kueue decides until ctx ends.
+	Run(ctx context.Context)
+}
+
+// noAdmissions is used where Kueue can't be reached.
+type noAdmissions struct{}
+
+var _ admissions = noAdmissions{}
+
+// Admission implements admissions.
+func (noAdmissions) Admission(*v1.GPUTask, []*corev1.Pod) (*gputask.Admission, bool, error) {
+	return nil, true, nil
+}
+
+// Report implements admissions.
+func (noAdmissions) Report(context.Context, *v1.GPUTask, *gputask.Plan, []*corev1.Pod) error {
+	return nil
+}
+
+// Run implements admissions.
+func (noAdmissions) Run(context.Context) {}
 
 // clients are the connections to the API server.
 type clients struct {

@@ -4,11 +4,31 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"k8s.io/utils/ptr"
 )
+
+// A Deployment with the flags of the version before must not fail.
+func TestFlagsThatHaveNoEffectAnyMoreAreIgnoredWithAWarning(t *testing.T) {
+	t.Parallel()
+	opts := newOptions()
+	flags := opts.flags()
+	var warnings strings.Builder
+	flags.SetOutput(&warnings)
+	args := []string{"--reschedule-min-gain=2", "--reschedule-move-cost=1", "--reschedule-plan-history=2h"}
+	if err := errors.Join(flags.Parse(args), opts.validate(flags.Args())); err != nil {
+		t.Error(err)
+	}
+	for _, arg := range args {
+		name, _, _ := strings.Cut(arg, "=")
+		if !strings.Contains(warnings.String(), "Flag "+name+" has been deprecated, it has no effect") {
+			t.Errorf("there is no warning about %s: %s", name, warnings.String())
+		}
+	}
+}
 
 func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	t.Parallel()
@@ -20,16 +40,13 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		{"--reschedule-mode=shuffle", "--reschedule-mode=shuffle: must be consolidate or recreate"},
 		{"--reschedule-patience=-1s", "--reschedule-patience=-1s: must not be negative"},
 		{"--reschedule-threshold=50", "--reschedule-threshold=50: must be from 0 to 1"},
-		{"--reschedule-min-gain=-1", "--reschedule-min-gain=-1: must not be negative"},
 		{"--reschedule-approve-cost=-1", "--reschedule-approve-cost=-1: must not be negative"},
-		{"--reschedule-move-cost=-1", "--reschedule-move-cost=-1: must not be negative"},
 		{"--reschedule-max-moves=-1", "--reschedule-max-moves=-1: must not be negative; 0 is no limit"},
 		{"--reschedule-moves-per-hour=-1", "--reschedule-moves-per-hour=-1: must not be negative; 0 is no limit"},
 		{"--reschedule-gpu-minutes-per-hour=-1", "--reschedule-gpu-minutes-per-hour=-1: must not be negative; 0 is no limit"},
 		{"--reschedule-cooldown=-1s", "--reschedule-cooldown=-1s: must not be negative"},
 		{"--reschedule-backoff=-1s", "--reschedule-backoff=-1s: must not be negative"},
 		{"--reschedule-move-timeout=0s", "--reschedule-move-timeout=0s: must be greater than 0"},
-		{"--reschedule-plan-history=10m", "--reschedule-plan-history=10m0s: must be at least 1h0m0s"},
 		{"--kueue-gpu-fit-patience=-1s", "--kueue-gpu-fit-patience=-1s: must not be negative"},
 		{"--kueue-gpu-fit-retry=500ms", "--kueue-gpu-fit-retry=500ms: must be at least 1s"},
 		{"--kueue-gpu-fit --namespace=a", "--kueue-gpu-fit: the check is about the Workloads of all namespaces: leave out --namespace=a"},

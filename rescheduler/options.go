@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -21,15 +20,13 @@ type Options struct {
 	Planner reschedule.Options
 	// MoveTimeout is how long the Pods of a turn may take to run again.
 	MoveTimeout time.Duration
-	// History is how long finished plans are kept.
-	History time.Duration
-	Levels  snapshot.Levels
+	Levels      snapshot.Levels
 }
 
 // DefaultOptions returns the flags' defaults: rescheduling is disabled.
 func DefaultOptions() Options {
 	return Options{
-		Planner: reschedule.DefaultOptions(), MoveTimeout: 2 * time.Minute, History: 24 * time.Hour, Levels: snapshot.DefaultLevels(),
+		Planner: reschedule.DefaultOptions(), MoveTimeout: 2 * time.Minute, Levels: snapshot.DefaultLevels(),
 	}
 }
 
@@ -43,14 +40,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"how long a task must have waited for a node before other Pods are moved for it")
 	flags.Float64Var(&o.Planner.Threshold, "reschedule-threshold", o.Planner.Threshold,
 		"part of a node's GPUs, 0 to 1, that may be in use if Pods are to leave it to give it back; 0 gives no nodes back")
-	flags.Float64Var(&o.Planner.MinGain, "reschedule-min-gain", o.Planner.MinGain,
-		"GPUs that must be given back for each GPU-hour that the moves cost")
 	flags.Int64Var(&o.Planner.ApproveCost, "reschedule-approve-cost", o.Planner.ApproveCost,
 		"cost of a MovePlan, in GPU-seconds, up to which it needs no person's approval; 0 for none without")
 	flags.BoolVar(&o.Planner.ApproveForOthers, "reschedule-approve-across-namespaces", o.Planner.ApproveForOthers,
 		"let MovePlans that move Pods of one namespace for a task of another be carried out without a person's approval, if their cost needs none")
-	flags.Int64Var(&o.Planner.MoveCost, "reschedule-move-cost", o.Planner.MoveCost,
-		"GPU-seconds that each move of a Pod costs beside the work that is lost")
 	flags.IntVar(&o.Planner.MaxMoves, "reschedule-max-moves", o.Planner.MaxMoves,
 		"number of Pods that a MovePlan moves at most; 0 for no limit")
 	flags.IntVar(&o.Planner.MovesPerHour, "reschedule-moves-per-hour", o.Planner.MovesPerHour,
@@ -67,10 +60,21 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"how long nothing is moved for the same purpose after a MovePlan was aborted; it doubles with each in a row, up to 1h")
 	flags.DurationVar(&o.MoveTimeout, "reschedule-move-timeout", o.MoveTimeout,
 		"how long Pods that are moved may take to run again, beside their grace period, before the MovePlan is aborted")
-	flags.DurationVar(&o.History, "reschedule-plan-history", o.History,
-		"how long MovePlans are kept that have ended, at least 1h: they are the record of what was moved")
 	flags.Var(&levelsFlag{&o.Levels}, "topology-levels",
 		"levels of the network's topology and the labels of nodes that name their domains, the widest first, as gpu-scheduler is configured")
+	o.hideFlags(flags)
+}
+
+// hideFlags hides the times that only tests shorten, and ignores the flags of the version before whose values are constants now.
+func (o *Options) hideFlags(flags *pflag.FlagSet) {
+	for _, name := range []string{"reschedule-cooldown", "reschedule-backoff", "reschedule-move-timeout"} {
+		flags.Lookup(name).Hidden = true
+	}
+	for _, name := range []string{"reschedule-min-gain", "reschedule-move-cost", "reschedule-plan-history"} {
+		flags.String(name, "", "")
+		flag := flags.Lookup(name)
+		flag.Hidden, flag.Deprecated = true, "it has no effect, and the next version refuses it"
+	}
 }
 
 // Validate checks all flags: it calls require with each condition and the error if it does
@@ -81,9 +85,7 @@ func (o *Options) Validate(require func(holds bool, format string, values ...any
 		"--reschedule-mode=%s: must be %s or %s", o.Planner.Mode, reschedule.Consolidate, reschedule.Recreate)
 	require(o.Planner.Patience >= 0, "--reschedule-patience=%v: must not be negative", o.Planner.Patience)
 	require(o.Planner.Threshold >= 0 && o.Planner.Threshold <= 1, "--reschedule-threshold=%v: must be from 0 to 1, a part of a node's GPUs", o.Planner.Threshold)
-	require(o.Planner.MinGain >= 0, "--reschedule-min-gain=%v: must not be negative", o.Planner.MinGain)
 	require(o.Planner.ApproveCost >= 0, "--reschedule-approve-cost=%d: must not be negative; with 0 a person approves every plan that costs anything", o.Planner.ApproveCost)
-	require(o.Planner.MoveCost >= 0, "--reschedule-move-cost=%d: must not be negative", o.Planner.MoveCost)
 	require(o.Planner.MaxMoves >= 0, "--reschedule-max-moves=%d: must not be negative; 0 is no limit", o.Planner.MaxMoves)
 	require(o.Planner.MovesPerHour >= 0, "--reschedule-moves-per-hour=%d: must not be negative; 0 is no limit", o.Planner.MovesPerHour)
 	require(o.Planner.GPUMinutesPerHour >= 0, "--reschedule-gpu-minutes-per-hour=%d: must not be negative; 0 is no limit", o.Planner.GPUMinutesPerHour)
@@ -91,7 +93,6 @@ func (o *Options) Validate(require func(holds bool, format string, values ...any
 	require(o.Planner.UnhealthyAfter >= 0, "--reschedule-unhealthy-after=%v: must not be negative", o.Planner.UnhealthyAfter)
 	require(o.Planner.Backoff >= 0, "--reschedule-backoff=%v: must not be negative", o.Planner.Backoff)
 	require(o.MoveTimeout > 0, "--reschedule-move-timeout=%v: must be greater than 0", o.MoveTimeout)
-	require(o.History >= moveplan.MinHistory, "--reschedule-plan-history=%v: must be at least %v: plans are the record that the budgets of an hour count by", o.History, moveplan.MinHistory)
 }
 
 // levelsFlag is a flag with topology levels.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,8 +17,12 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
-// maxHistory is how many finished plans are kept, unless more ended within the last hour.
-const maxHistory = 100
+const (
+	// history is how long plans that have ended are kept: they are the record of what was moved.
+	history = 24 * time.Hour
+	// maxHistory is how many of them are kept, unless more ended within the last hour.
+	maxHistory = 100
+)
 
 // propose creates the next plan if there is one, and aborts stale proposals.
 func (r *Rescheduler) propose(ctx context.Context) error {
@@ -67,7 +72,7 @@ func (r *Rescheduler) deleteOldPlans(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for _, plan := range moveplan.Outdated(plans, r.options.History, maxHistory, r.deps.Clock.Now()) {
+	for _, plan := range moveplan.Outdated(plans, history, maxHistory, r.deps.Clock.Now()) {
 		err := r.deps.Client.FalldioV1().MovePlans().Delete(ctx, plan.Name, metav1.DeleteOptions{
 			Preconditions: metav1.NewUIDPreconditions(string(plan.UID)),
 		})

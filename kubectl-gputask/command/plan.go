@@ -65,17 +65,14 @@ func (p *planning) addPreviewFlags(command *cobra.Command) {
 	flags.StringVar(&p.mode, "mode", string(p.options.Mode), "with --preview: consolidate or recreate")
 	flags.DurationVar(&p.options.Patience, "patience", p.options.Patience, "with --preview: how long a task must have waited before others move for it")
 	flags.Float64Var(&p.options.Threshold, "threshold", p.options.Threshold, "with --preview: part of a node's GPUs, 0 to 1, that may be in use if Pods are to leave it")
-	flags.Float64Var(&p.options.MinGain, "min-gain", p.options.MinGain, "with --preview: how many GPUs must be given back for each GPU-hour of cost")
 	flags.IntVar(&p.options.MaxMoves, "max-moves", p.options.MaxMoves, "with --preview: how many Pods a plan may move; 0 is no limit")
-	flags.Int64Var(&p.options.MoveCost, "move-cost", p.options.MoveCost, "with --preview: what each move costs besides lost work, in GPU-seconds")
-	flags.DurationVar(&p.options.Cooldown, "cooldown", p.options.Cooldown, "with --preview: how long a task that was moved stays where it is")
 	complete(command, "mode", fixed(string(reschedule.Consolidate), string(reschedule.Recreate)))
 	p.clusterFlags.addTo(command)
 }
 
 // list rejects the flags of --preview instead of ignoring them.
 func (p *planning) list(command *cobra.Command) error {
-	for _, flag := range []string{"mode", "patience", "threshold", "min-gain", "max-moves", "move-cost", "cooldown", "topology-levels"} {
+	for _, flag := range []string{"mode", "patience", "threshold", "max-moves", "topology-levels"} {
 		if command.Flags().Changed(flag) {
 			return fmt.Errorf("--%s: is for --preview", flag)
 		}
@@ -113,16 +110,10 @@ func (p *planning) validate() error {
 	switch o := &p.options; {
 	case o.Threshold < 0 || o.Threshold > 1:
 		return fmt.Errorf("--threshold=%v: must be from 0 to 1", o.Threshold)
-	case o.MinGain < 0:
-		return fmt.Errorf("--min-gain=%v: must not be negative", o.MinGain)
 	case o.MaxMoves < 0:
 		return fmt.Errorf("--max-moves=%d: must not be negative", o.MaxMoves)
-	case o.MoveCost < 0:
-		return fmt.Errorf("--move-cost=%d: must not be negative", o.MoveCost)
 	case o.Patience < 0:
 		return fmt.Errorf("--patience=%v: must not be negative", o.Patience)
-	case o.Cooldown < 0:
-		return fmt.Errorf("--cooldown=%v: must not be negative", o.Cooldown)
 	}
 	return p.output.validate()
 }

@@ -53,7 +53,7 @@ func (p *Planner) cost(m *clusterview.Member) int64 {
 
 // moveCost returns cost with the constant.
 func (p *Planner) moveCost(m *clusterview.Member) int64 {
-	return p.cost(m) + max(0, p.Options.MoveCost)
+	return p.cost(m) + perMove
 }
 
 // costOf returns the total cost of moving a unit.

@@ -34,8 +34,6 @@ type Options struct {
 	// ApproveForOthers is true if plans that move Pods of one namespace for a task of another
 	// need a person's approval only for their cost.
 	ApproveForOthers bool
-	// MoveCost is added to the cost of each move, in GPU-seconds.
-	MoveCost int64
 	// MaxMoves is how many Pods a plan may move; 0 is no limit.
 	MaxMoves int
 	// MovesPerHour is how many Pods may be moved in an hour, GPUMinutesPerHour how
@@ -55,6 +53,9 @@ type Options struct {
 	Searches *Searches
 }
 
+// perMove is what each move costs besides lost work, in GPU-seconds: images are pulled, and programs load their data.
+const perMove = 60
+
 // MaxBackoff bounds Options.Backoff.
 const MaxBackoff = time.Hour
 
@@ -66,7 +67,6 @@ func DefaultOptions() Options {
 		Threshold:         0.5,
 		MinGain:           1,
 		ApproveCost:       4 * 3600,
-		MoveCost:          60,
 		MaxMoves:          16,
 		MovesPerHour:      120,
 		GPUMinutesPerHour: 600,

@@ -63,7 +63,7 @@ func (p *Planner) rules(priority int32, excluded map[*clusterview.Unit]bool) pla
 		},
 		Level:    p.levelOf,
 		MaxMoves: max(1, limit),
-		PerMove:  float64(max(0, p.Options.MoveCost)),
+		PerMove:  perMove,
 	}
 }
 

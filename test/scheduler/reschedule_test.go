@@ -34,7 +34,7 @@ func TestTheDocumentsExampleOfRescheduling(t *testing.T) {
 			if spare >= 4 {
 				r.waitForBound(1, "c")
 			}
-			r.reschedule("--reschedule-threshold=1", "--reschedule-min-gain=0.01")
+			r.reschedule("--reschedule-threshold=1")
 			r.eventually("node one has A and C, node two has B", func() (bool, string) {
 				places := map[string]string{}
 				for _, task := range []string{"a", "b", "c"} {

@@ -87,7 +87,7 @@ func (r *runner) prepare(ctx context.Context, s *site, dir string) ([]string, er
 		"--apiserver-arg=--etcd-compaction-interval=1h",
 	}, r.shape.nodeArgs()...)
 	for _, flag := range []string{
-		"--retry-backoff=1s", "--max-retry-backoff=5s", "--reschedule-threshold=0.5", "--reschedule-move-cost=1", "--reschedule-approve-across-namespaces", "--reschedule-cooldown=4s", "--reschedule-move-timeout=20s",
+		"--retry-backoff=1s", "--max-retry-backoff=5s", "--reschedule-threshold=0.5", "--reschedule-approve-across-namespaces", "--reschedule-cooldown=4s", "--reschedule-move-timeout=20s",
 		"--reschedule-backoff=5s", "--reschedule-gpu-minutes-per-hour=0", fmt.Sprintf("--reschedule-moves-per-hour=%d", r.config.MovesPerHour),
 		"--taint-unhealthy-gpus=NoSchedule", "--taint-unhealthy-gpus-when=Degraded", "--taint-unhealthy-gpus-max=100%",
 	} {

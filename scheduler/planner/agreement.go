@@ -60,19 +60,19 @@ func (a *ahead) heard(r *backfill.Reservation, nodes []string, now time.Time) {
 // as one search may take. A gang that no node would take gets none. open are those that must not stand as they are: again
 // is true if some of them may get other places, as the nodes that refused them are left out from now on. For the others
 // there was no time.
-func (p *Planner) askAhead(head *head, reservations, before []backfill.Reservation, now time.Time) (again bool, open map[string]bool) {
+func (l *Line) askAhead(head *head, reservations, before []backfill.Reservation, now time.Time) (again bool, open map[string]bool) {
 	open = map[string]bool{}
-	deadline := p.clock.Now().Add(filters.SearchLimit)
+	deadline := l.Clock.Now().Add(filters.SearchLimit)
 	for i := range reservations {
 		r := &reservations[i]
-		if r.Plan == nil || p.ahead.hasAgreed(r, now) {
+		if r.Plan == nil || l.ahead.hasAgreed(r, now) {
 			continue
 		}
-		request, late := head.requests[r.Key], p.clock.Now().After(deadline)
+		request, late := head.requests[r.Key], l.Clock.Now().After(deadline)
 		var refused *filters.Refusals
 		var nodes []string
 		if !late {
-			refused, nodes, late = p.refusalsOf(r, request)
+			refused, nodes, late = l.refusalsOf(r, request)
 		}
 		if late {
 			open[r.Key] = !slices.ContainsFunc(before, func(was backfill.Reservation) bool { return was.Key == r.Key && samePlaces(&was, r) })
@@ -82,7 +82,7 @@ func (p *Planner) askAhead(head *head, reservations, before []backfill.Reservati
 			*r = backfill.Reservation{Key: r.Key}
 			continue
 		}
-		p.ahead.heard(r, nodes, now)
+		l.ahead.heard(r, nodes, now)
 		if len(nodes) > 0 {
 			head.exclude(r.Key, nodes)
 			again, open[r.Key] = true, true
@@ -94,9 +94,9 @@ func (p *Planner) askAhead(head *head, reservations, before []backfill.Reservati
 // refusalsOf asks the filters whether a gang could start where places are reserved for it, when those have left that it
 // waits for. It returns what they refused, and the nodes of the members that can't: none if all can. Late is true if there was no
 // time to ask about all of them.
-func (p *Planner) refusalsOf(r *backfill.Reservation, request *gangs.Request) (refused *filters.Refusals, nodes []string, late bool) {
-	from := p.filters.BasisUntil(p.clock.Now().Add(filters.UsualSearch)) // in another gang's attempt
-	check := p.filters.CheckerOf(request, from)
+func (l *Line) refusalsOf(r *backfill.Reservation, request *gangs.Request) (refused *filters.Refusals, nodes []string, late bool) {
+	from := l.Filters.BasisUntil(l.Clock.Now().Add(filters.UsualSearch)) // in another gang's attempt
+	check := l.Filters.CheckerOf(request, from)
 	if check == nil {
 		return nil, nil, false
 	}
@@ -104,8 +104,8 @@ func (p *Planner) refusalsOf(r *backfill.Reservation, request *gangs.Request) (r
 	for _, one := range from.Arriving {
 		arriving[one.Pod.UID] = true
 	}
-	p.mirror.With(func(*placement.Cluster) {
-		holders := p.mirror.Holders()
+	l.Mirror.With(func(*placement.Cluster) {
+		holders := l.Mirror.Holders()
 		for _, leaving := range r.Leaving {
 			if holder, held := holders(leaving.Pod); held && !arriving[holder.Pod.UID] {
 				check.RemoveHolder(holder)

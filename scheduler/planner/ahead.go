@@ -64,6 +64,13 @@ func (a *ahead) of(group string) (reservation backfill.Reservation, reserved boo
 	return a.reservations[index], true
 }
 
+// all returns the reservations. The slice must not be changed.
+func (a *ahead) all() []backfill.Reservation {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.reservations
+}
+
 // before returns the reservations that stand in the way of a gang, with a key that is equal as long as they are the
 // same: of a gang with a reservation, those that come before its own. Those after it were made on the assumption that
 // it has its place then, and move if it starts late.
@@ -126,52 +133,50 @@ func (a *ahead) due(now time.Time, version aheadBasis) bool {
 	return true
 }
 
-// lookAhead revises the reservations if it is time to. It is for scheduling cycles.
-func (p *Planner) lookAhead() {
-	state, now := p.queueState(), p.clock.Now()
+// LookAhead revises the reservations if it is time to. It is for scheduling cycles.
+func (l *Line) LookAhead() {
+	state, now := l.State(), l.Clock.Now()
 	if state == nil {
-		p.ahead.clear()
+		l.ahead.clear()
 		return
 	}
-	if !p.ahead.due(now, aheadBasis{cluster: p.mirror.Version(), line: p.line.version()}) {
+	if !l.ahead.due(now, aheadBasis{cluster: l.Mirror.Version(), line: l.order.version()}) {
 		return
 	}
-	head := p.headOfLine(now)
-	p.ahead.mu.Lock()
-	before := p.ahead.reservations
-	p.ahead.mu.Unlock()
-	reservations, changes := p.reserveAhead(state, head, before, now)
+	head := l.headOfLine(now)
+	before := l.ahead.all()
+	reservations, changes := l.reserveAhead(state, head, before, now)
 	withheld := map[string]mirror.Withheld{}
-	p.mirror.With(func(cluster *placement.Cluster) {
+	l.Mirror.With(func(cluster *placement.Cluster) {
 		for _, shadow := range backfill.Shadows(cluster, reservations, now, 0) {
 			withheld[shadow.Node] = withheld[shadow.Node].Plus(mirror.Withheld{CPU: shadow.CPU, Memory: shadow.Memory, Others: shadow.Others})
 		}
 	})
-	if p.ahead.set(reservations, withheld, now, p.clock.Since(now)) {
-		p.wake() // what was kept from others is not any more
+	if l.ahead.set(reservations, withheld, now, l.Clock.Since(now)) {
+		l.core.Wake() // what was kept from others is not any more
 	}
 	for i := range reservations {
-		if key := reservations[i].Key; !p.registry.Waits(key) {
-			p.endPlaces(key) // its Pods have been deleted meanwhile
+		if key := reservations[i].Key; !l.Registry.Waits(key) {
+			l.core.EndPlaces(key) // its Pods have been deleted meanwhile
 		}
 	}
 	// Whose time has come must not wait for another attempt, while others wait beside its reservation.
-	p.registry.Hurry(startable(reservations, now), p.clock.Now())
-	p.reportPostponed(reservations, changes, head.leaders, now)
+	l.Registry.Hurry(startable(reservations, now), l.Clock.Now())
+	l.reportPostponed(reservations, changes, head.leaders, now)
 }
 
 // reserveAhead makes the reservations of the gangs that are first, given those of the last time: at places that the
 // filters accept.
-func (p *Planner) reserveAhead(state *queues.State, head *head, before []backfill.Reservation, now time.Time) (reservations []backfill.Reservation, changes []backfill.Change) {
+func (l *Line) reserveAhead(state *queues.State, head *head, before []backfill.Reservation, now time.Time) (reservations []backfill.Reservation, changes []backfill.Change) {
 	in := &backfill.Input{Waiting: head.waiting, Now: now}
 	var open map[string]bool
-	in.Running = p.runningJobs(state, now)
+	in.Running = l.runningJobs(state, now)
 	for again, round := true, 0; again && round < maxRounds; round++ {
-		p.mirror.With(func(cluster *placement.Cluster) {
+		l.Mirror.With(func(cluster *placement.Cluster) {
 			in.Cluster = cluster
 			reservations, changes = backfill.Revise(in, before)
 		})
-		again, open = p.askAhead(head, reservations, before, now)
+		again, open = l.askAhead(head, reservations, before, now)
 	}
 	reservations = slices.DeleteFunc(reservations, func(r backfill.Reservation) bool { return open[r.Key] })
 	return reservations, changes
@@ -205,7 +210,7 @@ func (a *ahead) set(reservations []backfill.Reservation, withheld map[string]mir
 	var found []backfill.Reservation
 	for i := range reservations {
 		if reservations[i].Plan == nil {
-			a.leaveOut(reservations[i].Key, now.Add(noStartPeriod))
+			a.noStart(reservations[i].Key, now.Add(noStartPeriod))
 		} else {
 			found = append(found, reservations[i])
 		}
@@ -253,8 +258,15 @@ func (a *ahead) retryAll() {
 	clear(a.agreed)
 }
 
-// leaveOut has a gang left out until a time. It requires the lock.
+// leaveOut has a gang left out until a time.
 func (a *ahead) leaveOut(group string, until time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.noStart(group, until)
+}
+
+// noStart requires the lock.
+func (a *ahead) noStart(group string, until time.Time) {
 	if a.noStartUntil == nil {
 		a.noStartUntil = map[string]time.Time{}
 	}
@@ -269,19 +281,19 @@ func (a *ahead) forget(now time.Time) {
 }
 
 // runningJobs returns what holds GPUs, and when it is expected to end.
-func (p *Planner) runningJobs(state *queues.State, now time.Time) []backfill.Running {
+func (l *Line) runningJobs(state *queues.State, now time.Time) []backfill.Running {
 	var holdings []mirror.Holding
-	p.mirror.With(func(*placement.Cluster) { holdings = p.mirror.HoldingPods() })
+	l.Mirror.With(func(*placement.Cluster) { holdings = l.Mirror.HoldingPods() })
 	assigned := queuesOf{state: state}
 	var jobs []backfill.Running
 	index := map[string]int{}
 	for i := range holdings {
 		holding := &holdings[i]
-		ends := p.endOf(state, assigned.of(holding.Pod), holding.Pod, now)
+		ends := l.book.endOf(state, assigned.of(holding.Pod), holding.Pod, now)
 		if holding.Pod.DeletionTimestamp != nil {
 			ends = now.Add(backfill.MinimumRemaining)
 		}
-		key := jobOf(p.registry.GangOf(types.UID(holding.Name)), holding.Pod)
+		key := jobOf(l.Registry.GangOf(types.UID(holding.Name)), holding.Pod)
 		at, known := index[key]
 		if !known {
 			at = len(jobs)
@@ -303,11 +315,11 @@ func jobOf(gang string, pod *corev1.Pod) string {
 }
 
 // causeFor describes why a reservation has moved to the owner of Pods of a namespace, with the job named as jobName does.
-func (p *Planner) causeFor(cause *backfill.Cause, namespace string) string {
+func (l *Line) causeFor(cause *backfill.Cause, namespace string) string {
 	if cause.Job == "" {
 		return cause.String()
 	}
-	return cause.Naming(p.jobName(cause.Job, namespace, nil))
+	return cause.Naming(l.jobName(cause.Job, namespace, nil))
 }
 
 // clockTime formats a time for messages.

@@ -21,7 +21,7 @@ func TestTheCauseOfAPostponementNamesOnlyJobsOfTheNamespace(t *testing.T) {
 		"work of another namespace goes first and needs the same GPUs": {Kind: backfill.GoesFirst, Job: "secret/train"},
 		"others have taken GPUs that it was to get":                    {Kind: backfill.Taken},
 	} {
-		if got := f.causeFor(&cause, "default"); got != want {
+		if got := f.line.causeFor(&cause, "default"); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -38,12 +38,12 @@ func TestAGangThatHasJustComeGetsAReservationOnAQuietCluster(t *testing.T) {
 	runs := at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7)
 	members := []*corev1.Pod{pod("large-0", 8, in("large", 2, 0), runsFor(time.Hour)), pod("large-1", 8, in("large", 2, 1), runsFor(time.Hour))}
 	f.comes(append(members, runs)...)
-	f.orderWaiting()
+	f.line.Order()
 	if decision := f.decide(members[0]); decision.Node != "" {
 		t.Fatalf("the gang was placed: %+v", decision)
 	}
 	f.clock.Step(2 * time.Second)
-	f.orderWaiting()
+	f.line.Order()
 	long := pod("long", 4, runsFor(2*time.Hour))
 	f.comes(long)
 	if decision := f.decide(long); decision.Node != "" {

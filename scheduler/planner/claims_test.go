@@ -417,7 +417,7 @@ func TestWhoHadToGiveBackGPUsDoesNotTakeThemAgainByItsPriority(t *testing.T) {
 	f.goes(borrows)
 	again, urgent := pod("again", 4, inQueue("guest"), high), pod("urgent", 4, inQueue("owner"), high)
 	f.comes(again, urgent)
-	f.orderWaiting()
+	f.line.Order()
 	if decision := f.decide(again); decision.Node != "" {
 		t.Errorf("the queue that gave them back has them again: %+v", decision)
 	}

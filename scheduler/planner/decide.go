@@ -88,10 +88,10 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		return p.waitForClaims(attempt, waits)
 	}
 	if p.learn(attempt) {
-		p.noteSubmission(attempt)
+		p.line.Submitted(attempt)
 	}
-	p.lookAhead()
-	request, admitted := p.admit(attempt, request)
+	p.line.LookAhead()
+	request, admitted := p.line.Admit(attempt, request)
 	if admitted.waits != "" {
 		return p.waitInQueue(attempt, admitted.waits)
 	}
@@ -191,17 +191,17 @@ func (p *Planner) claimedByOthers(attempt *gangs.Attempt) []string {
 // before it if it gets what its queue is guaranteed and the other one does not, or if it has the priority of critical system Pods.
 func (p *Planner) precedenceOf(attempt *gangs.Attempt) func(*claim) bool {
 	rank := rankOf(attempt)
-	state := p.queueState()
+	state := p.line.State()
 	if state == nil {
 		return func(one *claim) bool { return rank.Compare(one.rank) <= 0 }
 	}
 	queue := state.QueueOf(attempt.Waiting[0].Pod()).Queue
-	critical, guaranteed := attempt.Priority >= preemption.SystemCritical, p.line.isGuaranteed(attempt.Group.Key)
+	critical, guaranteed := attempt.Priority >= preemption.SystemCritical, p.line.order.isGuaranteed(attempt.Group.Key)
 	return func(one *claim) bool {
 		if one.queue == queue || critical {
 			return rank.Compare(one.rank) <= 0
 		}
-		return guaranteed && !p.line.isGuaranteed(one.rank.Group)
+		return guaranteed && !p.line.order.isGuaranteed(one.rank.Group)
 	}
 }
 
@@ -227,7 +227,7 @@ func (p *Planner) learn(attempt *gangs.Attempt) (news bool) {
 	for _, m := range attempt.Waiting {
 		if !m.Learned {
 			m.Learned, news = true, true
-			p.mirror.Learn(p.shapeOf(&m.Shape), p.expectedToEnd(m.Pod()))
+			p.mirror.Learn(p.shapeOf(&m.Shape), p.line.ExpectedToEnd(m.Pod()))
 		}
 	}
 	return news
@@ -401,7 +401,7 @@ func (p *Planner) fail(s *search) Decision {
 	if again := p.filters.NotSeen(s.refused.Plugins(), s.begin); !again.IsZero() && (renew.IsZero() || again.Before(renew)) {
 		renew = again
 	}
-	if !attempt.Extra && s.refused.AtAll() == nil && p.queueState() == nil {
+	if !attempt.Extra && s.refused.AtAll() == nil && p.line.State() == nil {
 		p.claimIfStarving(s)
 	}
 	p.metrics.failed.WithLabelValues(given.reason).Inc()

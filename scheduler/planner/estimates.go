@@ -6,7 +6,6 @@ package planner
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -18,7 +17,6 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
-	"falldio.github.io/gpu-controller/pkg/podwrite"
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
 	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
@@ -66,29 +64,29 @@ type givenEstimate struct {
 	wait time.Duration
 }
 
-// estimateRegularly tells the owners of waiting gangs when these will start, until ctx ends.
-func (p *Planner) estimateRegularly(ctx context.Context) {
+// Estimate tells the owners of waiting gangs when these will start, until ctx ends.
+func (l *Line) Estimate(ctx context.Context) {
 	known := &estimates{written: map[string]writtenEstimate{}}
 	for pause := estimatePeriod; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.clock.After(pause):
+		case <-l.Clock.After(pause):
 		}
-		began := p.clock.Now()
-		if state := p.queueState(); state != nil && p.current.Load() && p.mayAct() {
-			p.estimateStarts(ctx, state, known)
+		began := l.Clock.Now()
+		if state := l.State(); state != nil && l.core.MayAct() {
+			l.estimateStarts(ctx, state, known)
 		}
-		pause = max(estimatePeriod, estimateShare*p.clock.Since(began))
+		pause = max(estimatePeriod, estimateShare*l.Clock.Since(began))
 	}
 }
 
 // estimateStarts estimates when the waiting gangs start, and writes what has changed noticeably.
-func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known *estimates) {
-	now, waiting := p.clock.Now(), p.line.first()
+func (l *Line) estimateStarts(ctx context.Context, state *queues.State, known *estimates) {
+	now, waiting := l.Clock.Now(), l.order.first()
 	left := estimatesAtOnce
-	future, held := p.future(state, waiting, now)
-	known.forget(waiting, held, now, p.outcomes.add)
+	future, held := l.future(state, waiting, now)
+	known.forget(waiting, held, now, l.outcomes.add)
 	for i, estimate := range outlook.Estimates(future) {
 		if left == 0 {
 			return
@@ -96,18 +94,18 @@ func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known
 		if estimate.Likely.IsZero() {
 			continue
 		}
-		next := p.described(&waiting[i], p.outcomes.adjust(estimate, now.Sub(waiting[i].Since), now), held)
+		next := l.described(&waiting[i], l.outcomes.adjust(estimate, now.Sub(waiting[i].Since), now), held)
 		if !known.isNews(waiting[i].Key, &next, now) {
 			continue
 		}
 		left--
-		if err := p.writeEstimate(ctx, waiting[i].Leader, &next); err != nil {
-			p.logger.Error(err, "When a Pod is expected to start can't be written", "pod", klog.KObj(waiting[i].Leader))
+		if err := l.core.WriteEstimate(ctx, waiting[i].Leader, &next); err != nil {
+			l.Logger.Error(err, "When a Pod is expected to start can't be written", "pod", klog.KObj(waiting[i].Leader))
 			continue
 		}
 		known.wrote(&waiting[i], &next, estimate.Likely.Sub(now), now)
-		if late, broken := p.promises.tell(waiting[i].Key, waiting[i].Leader, &next, now); broken {
-			p.recordPostponement(&late, waiting[i].Leader)
+		if late, broken := l.promises.tell(waiting[i].Key, waiting[i].Leader, &next, now); broken {
+			l.recordPostponement(&late, waiting[i].Leader)
 		}
 	}
 }
@@ -167,8 +165,8 @@ func (e *estimates) wrote(place *inLine, next *v1.StartEstimate, wait time.Durat
 }
 
 // described returns an estimate as it is written. A reservation says by when the gang starts at the latest.
-func (p *Planner) described(place *inLine, estimate outlook.Estimate, held map[string]int) v1.StartEstimate {
-	reservation, reserved := p.ahead.of(place.Key)
+func (l *Line) described(place *inLine, estimate outlook.Estimate, held map[string]int) v1.StartEstimate {
+	reservation, reserved := l.ahead.of(place.Key)
 	if reserved && reservation.From.After(estimate.Likely) {
 		estimate.Latest = reservation.From
 	}
@@ -184,57 +182,35 @@ func (p *Planner) described(place *inLine, estimate outlook.Estimate, held map[s
 		Queue: place.queue, Position: int32(min(place.position+1, 1<<30)), Reserved: reserved, //nolint:gosec // bounded
 	}
 	if behind != "" {
-		result.Behind = p.jobName(behind, namespace, held)
+		result.Behind = l.jobName(behind, namespace, held)
 	}
 	return result
 }
 
 func shown(at time.Time) metav1.Time { return metav1.NewTime(at.UTC().Round(shownStep)) }
 
-// writeEstimate writes an estimate into a Pod's annotation. The subresource status is the only part of a Pod that a
-// scheduler may change.
-func (p *Planner) writeEstimate(ctx context.Context, pod *corev1.Pod, estimate *v1.StartEstimate) error {
-	ctx, cancel := context.WithTimeout(ctx, evictLimit)
-	defer cancel()
-	text, err := json.Marshal(estimate)
-	if err != nil {
-		return err
-	}
-	patch, err := podwrite.Patch{Metadata: podwrite.Metadata{
-		UID: pod.UID, Annotations: map[string]string{v1.AnnotationStartEstimate: string(text)},
-	}}.Bytes()
-	if err != nil {
-		return err
-	}
-	_, err = p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if podwrite.IsGone(err) {
-		return nil
-	}
-	return err
-}
-
 // future returns what is known of the time to come, and what the running jobs hold, in percent of a GPU.
-func (p *Planner) future(state *queues.State, waiting []inLine, now time.Time) (in *outlook.Input, held map[string]int) {
+func (l *Line) future(state *queues.State, waiting []inLine, now time.Time) (in *outlook.Input, held map[string]int) {
 	held = map[string]int{}
 	in = &outlook.Input{
-		Now: now, Reserved: p.args.Reservations, Draws: min(max(drawnStarts/max(len(waiting), 1), fewestDraws), mostDraws),
+		Now: now, Reserved: l.Args.Reservations, Draws: min(max(drawnStarts/max(len(waiting), 1), fewestDraws), mostDraws),
 		Seed: uint64(now.Unix()), //nolint:gosec // after 1970
 	}
 	random := rand.New(rand.NewPCG(in.Seed, 0)) //nolint:gosec // simulation
 	var nodes []mirror.GPUNode
 	var holdings []mirror.Holding
-	p.mirror.With(func(*placement.Cluster) { nodes, holdings = p.mirror.GPUNodes(), p.mirror.HoldingPods() })
+	l.Mirror.With(func(*placement.Cluster) { nodes, holdings = l.Mirror.GPUNodes(), l.Mirror.HoldingPods() })
 	index := map[nodePart]int{}
 	for i, node := range nodes {
 		index[nodePart{node.Name, node.Slices}] = i
 		// Only who asks for a profile gets its slices, so that it is like a model.
 		in.Nodes = append(in.Nodes, outlook.Node{Model: cmp.Or(node.Slices, node.Model), Percent: node.Percent, Apart: node.Slices != ""})
 	}
-	in.Running = p.runningUntil(state, holdings, index, random, now)
+	in.Running = l.runningUntil(state, holdings, index, random, now)
 	for i := range waiting {
-		in.Waiting = append(in.Waiting, p.waitingFor(state, &waiting[i], random))
+		in.Waiting = append(in.Waiting, l.waitingFor(state, &waiting[i], random))
 	}
-	in.Scenarios = p.scenarios(state, random, now)
+	in.Scenarios = l.scenarios(state, random, now)
 	for i := range in.Running {
 		for _, hold := range in.Running[i].Holds {
 			held[in.Running[i].Key] += hold.Percent
@@ -247,7 +223,7 @@ func (p *Planner) future(state *queues.State, waiting []inLine, now time.Time) (
 type nodePart struct{ node, slices string }
 
 // runningUntil returns what runs, given what Pods hold, for how long it may go on; index has the positions of the nodes.
-func (p *Planner) runningUntil(state *queues.State, holdings []mirror.Holding, index map[nodePart]int, random *rand.Rand, now time.Time) []outlook.Running {
+func (l *Line) runningUntil(state *queues.State, holdings []mirror.Holding, index map[nodePart]int, random *rand.Rand, now time.Time) []outlook.Running {
 	assigned := queuesOf{state: state}
 	var jobs []outlook.Running
 	known := map[string]int{}
@@ -257,22 +233,22 @@ func (p *Planner) runningUntil(state *queues.State, holdings []mirror.Holding, i
 		if !usable {
 			continue
 		}
-		key := jobOf(p.registry.GangOf(types.UID(holding.Name)), holding.Pod)
+		key := jobOf(l.Registry.GangOf(types.UID(holding.Name)), holding.Pod)
 		at, found := known[key]
 		if !found {
 			at = len(jobs)
 			known[key] = at
-			jobs = append(jobs, outlook.Running{Key: key, Duration: p.drawn(state, assigned.of(holding.Pod), holding.Pod, startOf(holding.Pod, now), random, now)})
+			jobs = append(jobs, outlook.Running{Key: key, Duration: l.book.drawn(state, assigned.of(holding.Pod), holding.Pod, startOf(holding.Pod, now), random, now)})
 		}
 		jobs[at].Holds = append(jobs[at].Holds, outlook.Hold{Node: node, Percent: holding.Percent})
 	}
 	return jobs
 }
 
-func (p *Planner) waitingFor(state *queues.State, place *inLine, random *rand.Rand) outlook.Waiting {
-	now := p.clock.Now()
-	job := outlook.Waiting{Key: place.Key, Turn: place.turn, Duration: p.drawn(state, place.queue, place.Leader, now, random, now)}
-	if attempt := p.registry.Look(place.Leader.UID); attempt != nil {
+func (l *Line) waitingFor(state *queues.State, place *inLine, random *rand.Rand) outlook.Waiting {
+	now := l.Clock.Now()
+	job := outlook.Waiting{Key: place.Key, Turn: place.turn, Duration: l.book.drawn(state, place.queue, place.Leader, now, random, now)}
+	if attempt := l.Registry.Look(place.Leader.UID); attempt != nil {
 		job.Needs = needsOf(attempt)
 	}
 	return job
@@ -301,11 +277,11 @@ func sameNeed(a, b *outlook.Need) bool {
 
 // drawn returns for how long a Pod runs that has begun at a time. The draws are made now: what is known of other
 // Pods may change while they are used.
-func (p *Planner) drawn(state *queues.State, queue string, pod *corev1.Pod, began time.Time, random *rand.Rand, now time.Time) outlook.Duration {
+func (b *queueBook) drawn(state *queues.State, queue string, pod *corev1.Pod, began time.Time, random *rand.Rand, now time.Time) outlook.Duration {
 	elapsed := now.Sub(began)
-	p.queues.mu.Lock()
-	defer p.queues.mu.Unlock()
-	estimate := p.queues.estimate(state, queue, pod)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	estimate := b.estimate(state, queue, pod)
 	return durationOf(&estimate, elapsed, random)
 }
 

@@ -110,7 +110,7 @@ func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 	if refused := s.refused.String(); refused != "" {
 		given.text, given.reason = given.text+"; "+refused, "Constraints"
 	}
-	if reserved && p.ahead.any() {
+	if reserved && p.line.ahead.any() {
 		given.text += "; GPUs that are free are kept for work whose turn comes first"
 	}
 	if explanation != nil {
@@ -167,7 +167,7 @@ func (p *Planner) keysOf(attempt *gangs.Attempt, request *gangs.Request) filters
 		// If other reservations block it, or are for it, it sees another cluster.
 		blocking = p.mirror.BlockingKey(requester) + "\x00" + strings.Join(slices.Sorted(maps.Keys(p.destinationsOf(attempt, requester))), " ")
 	}
-	if shadows := p.shadowKey(attempt); shadows != "" {
+	if shadows := p.line.ShadowKey(attempt); shadows != "" {
 		blocking += "\x00ahead " + shadows
 	}
 	return p.filters.KeysOf(request, blocking, p.mirror.Admissions())

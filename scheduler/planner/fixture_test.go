@@ -29,7 +29,6 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/leadership"
-	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/scheduler/binding"
 	"falldio.github.io/gpu-controller/scheduler/capacity"
 	"falldio.github.io/gpu-controller/scheduler/config"
@@ -164,8 +163,8 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	}}
 	f.capacity = capacity.NewMeter(clock, f.capacitySources(), gauges)
 	f.devices = resourceclaims.NewTracker(cacheLag)
-	f.queues.history = runtimes.NewHistory()
 	f.filters = filters.NewConsultant(f.filterSources())
+	f.line = f.newLine()
 	f.leader = leadership.Always()
 	f.fencer = binding.NewFencer(client, clock, "this")
 	f.binder = binding.NewBinder(client, f.leader, f.fencer)

@@ -23,29 +23,29 @@ func FuzzOutcomes(f *testing.F) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, data []byte, waited int64, edits []byte) {
 		data = fuzzjson.Edit(data, edits)
-		p, again := &Planner{}, &Planner{}
+		p, again := &outcomes{}, &outcomes{}
 		var err error
-		fuzzlimit.Check(t, fuzzlimit.Parsing, len(data), func() { err = p.restoreOutcomes(data) })
+		fuzzlimit.Check(t, fuzzlimit.Parsing, len(data), func() { err = p.restore(data) })
 		if err != nil {
 			return
 		}
-		if len(p.outcomes.last) > mostOutcomes {
-			t.Errorf("%d outcomes are kept", len(p.outcomes.last))
+		if len(p.last) > mostOutcomes {
+			t.Errorf("%d outcomes are kept", len(p.last))
 		}
 		estimate := outlook.Estimate{Earliest: now.Add(time.Minute), Likely: now.Add(10 * time.Minute), Latest: now.Add(time.Hour)}
 		long := time.Duration(waited) % mostWait
-		adjusted := p.outcomes.adjust(estimate, max(long, 0), now)
+		adjusted := p.adjust(estimate, max(long, 0), now)
 		if adjusted.Latest.Before(adjusted.Likely) || adjusted.Likely.Before(adjusted.Earliest) || adjusted.Earliest.Before(now) {
 			t.Errorf("the estimate from %v to %v became %v to %v, now is %v", estimate.Earliest, estimate.Latest, adjusted.Earliest, adjusted.Latest, now)
 		}
-		written, err := p.encodeOutcomes(1)
+		written, err := p.encode(1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := again.restoreOutcomes(written); err != nil {
+		if err := again.restore(written); err != nil {
 			t.Fatalf("%q became %q: %v", data, written, err)
 		}
-		if same := again.outcomes.adjust(estimate, max(long, 0), now); same != adjusted {
+		if same := again.adjust(estimate, max(long, 0), now); same != adjusted {
 			t.Errorf("after a restart the estimate is %+v, not %+v", same, adjusted)
 		}
 	})

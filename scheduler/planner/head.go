@@ -40,13 +40,13 @@ func nodeNeedsOf(shape *placement.Shape) nodeNeeds {
 
 // candidates returns the groups of a line that may get reservations, in order: of those that ask for the same nodes in the
 // same queue, as many as can get some. It does not depend on how many wait how long that is.
-func (p *Planner) candidates(entries []inLine, now time.Time) (list []inLine) {
+func (l *Line) candidates(entries []inLine, now time.Time) (list []inLine) {
 	type rivals struct {
 		nodeNeeds
 		namespace, queue string
 	}
-	leftOut, kept := p.ahead.leftOut(now), p.ahead.groups()
-	maps.Copy(kept, p.claims.groups())
+	leftOut, kept := l.ahead.leftOut(now), l.ahead.groups()
+	maps.Copy(kept, l.core.Claiming())
 	among, ofNamespace := map[rivals]int{}, map[string]int{}
 	for i := range entries {
 		entry := &entries[i]
@@ -54,7 +54,7 @@ func (p *Planner) candidates(entries []inLine, now time.Time) (list []inLine) {
 			continue
 		}
 		these := rivals{nodeNeedsOf(entry.Shape), entry.Leader.Namespace, entry.queue}
-		if !kept[entry.Key] && (among[these] >= p.args.Reservations || ofNamespace[these.namespace] >= mostOfNamespace || len(list) >= mostCandidates) {
+		if !kept[entry.Key] && (among[these] >= l.Args.Reservations || ofNamespace[these.namespace] >= mostOfNamespace || len(list) >= mostCandidates) {
 			continue
 		}
 		among[these]++
@@ -110,16 +110,16 @@ func (h *head) exclude(group string, nodes []string) {
 // start as far as their queues are concerned. Those that have reservations
 // already keep them when others come before them, unless these become too many. Those come before all others
 // for which Pods leave: their nodes are kept from the others until they have started.
-func (p *Planner) headOfLine(now time.Time) *head {
+func (l *Line) headOfLine(now time.Time) *head {
 	h := &head{requests: map[string]*gangs.Request{}, leaders: map[string]*corev1.Pod{}}
-	leftOut, kept := p.ahead.leftOut(now), p.ahead.groups()
-	entries := slices.DeleteFunc(withFirst(p.line.reservable(), p.claims.groups()), func(entry inLine) bool { return leftOut[entry.Key] })
-	classes := p.nodeClasses(entries)
+	leftOut, kept := l.ahead.leftOut(now), l.ahead.groups()
+	entries := slices.DeleteFunc(withFirst(l.order.reservable(), l.core.Claiming()), func(entry inLine) bool { return leftOut[entry.Key] })
+	classes := l.nodeClasses(entries)
 	contenders := make([]contender, len(entries))
 	for i := range entries {
 		contenders[i] = contender{class: classes[i], namespace: entries[i].Leader.Namespace, reserved: kept[entries[i].Key]}
 	}
-	for _, i := range choose(contenders, p.args.Reservations, func(i int) bool { return h.add(p, &entries[i], now) }) {
+	for _, i := range choose(contenders, l.Args.Reservations, func(i int) bool { return h.add(l, &entries[i], now) }) {
 		entry := &entries[i]
 		h.waiting = append(h.waiting, backfill.Waiting{Key: entry.Key, Gang: &h.requests[entry.Key].Gang, Bound: cmp.Or(entry.runtime.Longest(), assumedRuntime)})
 		h.leaders[entry.Key] = entry.Leader
@@ -128,30 +128,28 @@ func (p *Planner) headOfLine(now time.Time) *head {
 }
 
 // add reports whether a group may have a reservation as far as it and its queue are concerned. If so, it keeps its gang.
-func (h *head) add(p *Planner, entry *inLine, now time.Time) bool {
-	attempt := p.registry.Look(entry.Leader.UID)
+func (h *head) add(l *Line, entry *inLine, now time.Time) bool {
+	attempt := l.Registry.Look(entry.Leader.UID)
 	if attempt == nil || attempt.Err != nil {
 		return false
 	}
-	request, mayStart := p.requestAhead(attempt)
+	request, mayStart := l.requestAhead(attempt)
 	if !mayStart {
-		p.ahead.mu.Lock()
-		defer p.ahead.mu.Unlock()
-		p.ahead.leaveOut(entry.Key, now.Add(limitPeriod)) // others of its kind are considered meanwhile
+		l.ahead.leaveOut(entry.Key, now.Add(limitPeriod)) // others of its kind are considered meanwhile
 		return false
 	}
-	h.requests[entry.Key] = request.Without(p.ahead.refusedTo(entry.Key))
+	h.requests[entry.Key] = request.Without(l.ahead.refusedTo(entry.Key))
 	return true
 }
 
 // requestAhead returns what a gang asks for when no node is claimed any more. mayStart is false if its queue, or its claims, don't
 // let it start.
-func (p *Planner) requestAhead(attempt *gangs.Attempt) (request *gangs.Request, mayStart bool) {
-	request, err := p.requestLater(attempt)
-	if err != nil || p.unpreparedClaims(attempt) != "" {
+func (l *Line) requestAhead(attempt *gangs.Attempt) (request *gangs.Request, mayStart bool) {
+	request, err := l.core.RequestLater(attempt)
+	if err != nil || l.core.UnpreparedClaims(attempt) != "" {
 		return nil, false
 	}
-	request, admitted := p.admit(attempt, request)
+	request, admitted := l.Admit(attempt, request)
 	if request.Required {
 		request = request.In(request.Near)
 	}
@@ -173,9 +171,9 @@ func withFirst(entries []inLine, groups map[string]bool) []inLine {
 
 // nodeClasses returns what each of some groups competes for: the models and pools of the nodes that are such as it asks for.
 // Groups of one class can wait for the same nodes.
-func (p *Planner) nodeClasses(entries []inLine) []string {
-	a := &p.ahead
-	if version := p.mirror.NodesVersion(); a.classes == nil || a.nodesVersion != version || len(a.classes) > mostCandidates {
+func (l *Line) nodeClasses(entries []inLine) []string {
+	a := &l.ahead
+	if version := l.Mirror.NodesVersion(); a.classes == nil || a.nodesVersion != version || len(a.classes) > mostCandidates {
 		a.classes, a.nodesVersion = map[nodeNeeds]string{}, version
 	}
 	classes := make([]string, len(entries))
@@ -183,11 +181,11 @@ func (p *Planner) nodeClasses(entries []inLine) []string {
 	for i := range entries {
 		needs := nodeNeedsOf(entries[i].Shape)
 		if _, known := a.classes[needs]; !known {
-			p.mirror.With(func(cluster *placement.Cluster) {
+			l.Mirror.With(func(cluster *placement.Cluster) {
 				if kinds == nil {
 					kinds = kindsOf(cluster)
 				}
-				a.classes[needs] = classOfNodes(kinds, cluster.Request(p.shapeOf(entries[i].Shape)))
+				a.classes[needs] = classOfNodes(kinds, cluster.Request(l.core.ShapeOf(entries[i].Shape)))
 			})
 		}
 		classes[i] = a.classes[needs]

@@ -56,13 +56,13 @@ func TestNothingIsReservedForWorkThatTheFiltersWouldNotLetStart(t *testing.T) {
 			lost, other := pod("lost", 4, never), pod("other", 1, later(1), runsFor(100*time.Hour))
 			f.comes(lost)
 			f.decide(lost)
-			f.orderWaiting()
+			f.line.Order()
 			f.comes(other)
 			for range 3 {
 				f.clock.Step(2 * time.Second)
-				f.orderWaiting()
-				f.lookAhead()
-				if r, reserved := f.ahead.of("lost"); reserved {
+				f.line.Order()
+				f.line.LookAhead()
+				if r, reserved := f.line.ahead.of("lost"); reserved {
 					t.Errorf("%d GPUs are reserved for it on node %s", len(r.Plan.Members[0].GPUs), r.Plan.Members[0].Node)
 				}
 			}
@@ -84,10 +84,10 @@ func TestAReservationIsMadeWhereTheFiltersAgree(t *testing.T) {
 	client := pod("client", 4, beside("server"))
 	f.comes(client)
 	f.decide(client)
-	f.orderWaiting()
+	f.line.Order()
 	f.clock.Step(2 * time.Second)
-	f.lookAhead()
-	r, reserved := f.ahead.of("client")
+	f.line.LookAhead()
+	r, reserved := f.line.ahead.of("client")
 	if !reserved || r.Plan.Members[0].Node != "b" || !r.From.Equal(beginning.Add(2*time.Hour)) {
 		t.Errorf("the reservation is %+v (%t), want node b from when the second one ends", r, reserved)
 	}
@@ -102,20 +102,20 @@ func TestPlacesThatTheFiltersHadNoTimeToLookAtAreNotTakenForAgreed(t *testing.T)
 	pods := gang("train", 2, 2, func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests[v1.ResourceGPU] = resource.MustParse("2") })
 	f.comes(pods...)
 	f.decide(pods[0])
-	f.orderWaiting()
+	f.line.Order()
 	f.clock.Step(2 * time.Second)
 	asked := 0
 	f.filters.Serve(ours, &asking{Runner: f.framework, do: func() { asked++; f.clock.Step(2 * filters.UsualSearch) }})
-	f.lookAhead()
-	if _, reserved := f.ahead.of("default/train"); asked == 0 || reserved {
+	f.line.LookAhead()
+	if _, reserved := f.line.ahead.of("default/train"); asked == 0 || reserved {
 		t.Errorf("places are reserved (%t) although the filters were asked only %d times", reserved, asked)
 	}
 	asked = 0
 	f.filters.Serve(ours, &asking{Runner: f.framework, do: func() { asked++ }})
 	f.clock.Step(2 * time.Minute)
-	f.orderWaiting()
-	f.lookAhead()
-	if _, reserved := f.ahead.of("default/train"); asked == 0 || !reserved {
+	f.line.Order()
+	f.line.LookAhead()
+	if _, reserved := f.line.ahead.of("default/train"); asked == 0 || !reserved {
 		t.Errorf("the filters were asked %d times when there was time; places are reserved: %t", asked, reserved)
 	}
 }
@@ -143,22 +143,22 @@ func TestABacklogOfOneModelTakesNoReservationFromAnother(t *testing.T) {
 		for _, one := range waiting {
 			f.decide(one)
 		}
-		f.orderWaiting()
+		f.line.Order()
 		f.clock.Step(time.Minute)
 	}
-	f.lookAhead()
-	if _, reserved := f.ahead.of("whole"); !reserved {
+	f.line.LookAhead()
+	if _, reserved := f.line.ahead.of("whole"); !reserved {
 		t.Error("it has no reservation")
 	}
-	if _, reserved := f.ahead.of("h-07"); !reserved {
+	if _, reserved := f.line.ahead.of("h-07"); !reserved {
 		t.Error("the eighth one of the other model has no reservation")
 	}
-	if _, reserved := f.ahead.of("h-08"); reserved {
+	if _, reserved := f.line.ahead.of("h-08"); reserved {
 		t.Error("the ninth one of the other model has a reservation")
 	}
 	small := pod("small", 1, onModel("l40s"), runsFor(50*time.Hour), later(60))
 	f.comes(small)
-	f.orderWaiting()
+	f.line.Order()
 	if decision := f.decide(small); decision.Node != "" {
 		t.Error("one that runs for longer gets a GPU that it needs")
 	}
@@ -218,16 +218,16 @@ func TestFewOfManyAreCandidates(t *testing.T) {
 		waiting = append(waiting, pod(fmt.Sprint("p-", i), 1, func(p *corev1.Pod) { p.Namespace = fmt.Sprint("team-", i%300) }))
 	}
 	f.comes(waiting...)
-	entries := f.inOrder(f.queueState(), f.registry.Waiting())
+	entries := f.line.inOrder(f.line.State(), f.registry.Waiting())
 	for i := range entries {
 		entries[i].Tried = true
 	}
-	list := f.candidates(entries, f.clock.Now())
+	list := f.line.candidates(entries, f.clock.Now())
 	if len(list) != mostCandidates {
 		t.Errorf("%d of %d are candidates", len(list), len(entries))
 	}
-	f.line.set(entries, list, beginning)
-	if got := f.headOfLine(f.clock.Now()); len(got.waiting) != f.args.Reservations {
+	f.line.order.set(entries, list, beginning)
+	if got := f.line.headOfLine(f.clock.Now()); len(got.waiting) != f.args.Reservations {
 		t.Errorf("%d get reservations, want %d", len(got.waiting), f.args.Reservations)
 	}
 }
@@ -242,7 +242,7 @@ func TestGPUsThatAreKeptForOthersAreNoRemedy(t *testing.T) {
 	large, small := pod("large", 8, runsFor(time.Hour)), pod("small", 1, later(1))
 	f.comes(runs, large)
 	f.decide(large)
-	f.orderWaiting()
+	f.line.Order()
 	f.clock.Step(time.Minute)
 	f.comes(small)
 	waits := f.decide(small).Waits
@@ -269,7 +269,7 @@ func TestNothingIsReservedForAGangThatIsDeletedMeanwhile(t *testing.T) {
 	f.comes(goes, stays)
 	f.decide(goes)
 	f.decide(stays)
-	f.orderWaiting()
+	f.line.Order()
 	f.clock.Step(2 * time.Second)
 	gone := false
 	f.filters.Serve(ours, &asking{Runner: f.framework, do: func() {
@@ -278,14 +278,14 @@ func TestNothingIsReservedForAGangThatIsDeletedMeanwhile(t *testing.T) {
 			f.goes(goes)
 		}
 	}})
-	f.lookAhead()
-	if _, reserved := f.ahead.of("goes"); !gone || reserved {
+	f.line.LookAhead()
+	if _, reserved := f.line.ahead.of("goes"); !gone || reserved {
 		t.Errorf("places are reserved for a gang that is deleted: %t, %t", gone, reserved)
 	}
-	if _, reserved := f.ahead.of("stays"); !reserved {
+	if _, reserved := f.line.ahead.of("stays"); !reserved {
 		t.Error("no places are reserved for the other one")
 	}
-	if rooms := f.ahead.rooms(); !rooms["a"].IsZero() || rooms["b"].IsZero() {
+	if rooms := f.line.ahead.rooms(); !rooms["a"].IsZero() || rooms["b"].IsZero() {
 		t.Errorf("withheld on the nodes is %+v", rooms)
 	}
 }
@@ -303,22 +303,22 @@ func TestNothingIsWithheldForAReservationThatHasEnded(t *testing.T) {
 	f.comes(large...)
 	f.decide(large[0])
 	f.decide(large[1])
-	f.orderWaiting()
+	f.line.Order()
 	f.clock.Step(time.Minute)
 	f.refresh(f.nodes())
-	f.lookAhead()
-	if rooms := f.ahead.rooms(); rooms["node-0"].CPU != 9000 || rooms["node-1"].CPU != 9000 {
+	f.line.LookAhead()
+	if rooms := f.line.ahead.rooms(); rooms["node-0"].CPU != 9000 || rooms["node-1"].CPU != 9000 {
 		t.Fatalf("withheld on the nodes is %+v", rooms)
 	}
-	kept, reserved := f.ahead.of("large-1")
+	kept, reserved := f.line.ahead.of("large-1")
 	if f.goes(large[0]); !reserved {
 		t.Fatal("nothing is reserved")
 	}
-	if rooms := f.ahead.rooms(); len(rooms) != 1 || rooms[kept.Plan.Members[0].Node].CPU != 9000 {
+	if rooms := f.line.ahead.rooms(); len(rooms) != 1 || rooms[kept.Plan.Members[0].Node].CPU != 9000 {
 		t.Errorf("when one gang is deleted, withheld is %+v, want what the other one needs", rooms)
 	}
-	if f.goes(large[1]); len(f.ahead.rooms()) > 0 {
-		t.Errorf("when the other one is deleted as well, withheld is %+v", f.ahead.rooms())
+	if f.goes(large[1]); len(f.line.ahead.rooms()) > 0 {
+		t.Errorf("when the other one is deleted as well, withheld is %+v", f.line.ahead.rooms())
 	}
 }
 
@@ -339,7 +339,7 @@ func TestWhoWaitsForAReservationIsWokenWhenItEnds(t *testing.T) {
 			}
 			f.infos["node-0"].AddPod(runs)
 			f.refresh(f.nodes())
-			f.lookAhead()
+			f.line.LookAhead()
 		},
 	}
 	for name, ends := range tests {
@@ -352,23 +352,23 @@ func TestWhoWaitsForAReservationIsWokenWhenItEnds(t *testing.T) {
 			large, small := pod("large", 8, runsFor(100*time.Hour)), pod("small", 4, runsFor(50*time.Hour), later(1))
 			f.comes(runs, large)
 			f.decide(large)
-			f.orderWaiting()
+			f.line.Order()
 			f.clock.Step(time.Minute)
 			f.comes(small)
-			f.orderWaiting()
+			f.line.Order()
 			if decision := f.decide(small); decision.Node != "" {
 				t.Fatalf("it is placed on what is reserved: %+v", decision)
 			}
 			f.clock.Step(10 * time.Second)
 			f.handle.takeActivated()
-			f.orderWaiting()
+			f.line.Order()
 			f.activateDue()
 			if slices.Contains(f.handle.takeActivated(), "small") {
 				t.Fatal("it is tried again although nothing has happened")
 			}
 			ends(f, large, runs)
 			f.clock.Step(2 * shortestPause)
-			f.orderWaiting()
+			f.line.Order()
 			f.activateDue()
 			if !slices.Contains(f.handle.takeActivated(), "small") {
 				t.Error("it is not tried again")

@@ -36,8 +36,9 @@ type endedJob struct {
 	at   time.Time
 }
 
-// learn requires the lock.
 func (b *queueBook) learn(job endedJob) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.history.Add(job.task, job.ran)
 	b.learnedAt = job.at
 	b.recent = append(b.recent, job)
@@ -52,11 +53,14 @@ func (b *queueBook) learn(job endedJob) {
 func (p *Planner) HistoryPeriod() time.Duration { return config.Seconds(p.args.HistoryPeriodSeconds) }
 
 // History returns what is learned from the past.
-func (p *Planner) History() []history.Section {
+func (p *Planner) History() []history.Section { return p.line.History() }
+
+// History returns what is learned from the past.
+func (l *Line) History() []history.Section {
 	return []history.Section{
-		{Name: "runtimes", Most: mostOfRuntimes, Encode: p.encodeRuntimes, Restore: p.restoreRuntimes},
-		{Name: "submissions", Most: mostOfSubmissions, Encode: p.encodeSubmissions, Restore: p.restoreSubmissions},
-		{Name: "outcomes", Most: mostOfOutcomes, Encode: p.encodeOutcomes, Restore: p.restoreOutcomes},
+		{Name: "runtimes", Most: mostOfRuntimes, Encode: l.book.encode, Restore: l.book.restore},
+		{Name: "submissions", Most: mostOfSubmissions, Encode: l.submissions.encode, Restore: l.submissions.restore},
+		{Name: "outcomes", Most: mostOfOutcomes, Encode: l.outcomes.encode, Restore: l.outcomes.restore},
 	}
 }
 
@@ -66,17 +70,17 @@ type keptRuntimes struct {
 	History *runtimes.History `json:"history"`
 }
 
-func (p *Planner) encodeRuntimes(part float64) ([]byte, error) {
-	p.queues.mu.Lock()
-	known := p.queues.history
-	kept := keptRuntimes{Until: p.queues.learnedAt, History: known.Clone(int(part * float64(known.Groups())))}
-	p.queues.mu.Unlock()
+func (b *queueBook) encode(part float64) ([]byte, error) {
+	b.mu.Lock()
+	known := b.history
+	kept := keptRuntimes{Until: b.learnedAt, History: known.Clone(int(part * float64(known.Groups())))}
+	b.mu.Unlock()
 	return json.Marshal(kept)
 }
 
-// restoreRuntimes takes over what was kept. A process that has waited for the lease knows some of it already, and has
+// restore takes over what was kept. A process that has waited for the lease knows some of it already, and has
 // seen jobs end since it was written: only these are added to it.
-func (p *Planner) restoreRuntimes(data []byte) error {
+func (b *queueBook) restore(data []byte) error {
 	var kept keptRuntimes
 	if err := json.Unmarshal(data, &kept); err != nil {
 		return err
@@ -84,50 +88,50 @@ func (p *Planner) restoreRuntimes(data []byte) error {
 	if kept.History == nil {
 		return errors.New("there is no history")
 	}
-	p.queues.mu.Lock()
-	defer p.queues.mu.Unlock()
-	for _, job := range p.queues.recent {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, job := range b.recent {
 		if job.at.After(kept.Until) {
 			kept.History.Add(job.task, job.ran)
 		}
 	}
-	p.queues.history = kept.History
-	if kept.Until.After(p.queues.learnedAt) {
-		p.queues.learnedAt = kept.Until
+	b.history = kept.History
+	if kept.Until.After(b.learnedAt) {
+		b.learnedAt = kept.Until
 	}
 	return nil
 }
 
-func (p *Planner) encodeSubmissions(part float64) ([]byte, error) {
-	p.submissions.mu.Lock()
-	known := &p.submissions.record
+func (s *submissions) encode(part float64) ([]byte, error) {
+	s.mu.Lock()
+	known := &s.record
 	kept := known.Clone(int(part * float64(known.Len())))
-	p.submissions.mu.Unlock()
+	s.mu.Unlock()
 	return json.Marshal(kept)
 }
 
-func (p *Planner) restoreSubmissions(data []byte) error {
+func (s *submissions) restore(data []byte) error {
 	var kept arrivals.Record
 	if err := json.Unmarshal(data, &kept); err != nil {
 		return err
 	}
-	p.submissions.mu.Lock()
-	defer p.submissions.mu.Unlock()
-	kept.Merge(&p.submissions.record)
-	p.submissions.record = kept
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept.Merge(&s.record)
+	s.record = kept
 	return nil
 }
 
-func (p *Planner) encodeOutcomes(part float64) ([]byte, error) {
-	p.outcomes.mu.Lock()
-	count := int(part * float64(len(p.outcomes.last)))
-	kept := slices.Clone(p.outcomes.last[len(p.outcomes.last)-count:])
-	p.outcomes.mu.Unlock()
+func (o *outcomes) encode(part float64) ([]byte, error) {
+	o.mu.Lock()
+	count := int(part * float64(len(o.last)))
+	kept := slices.Clone(o.last[len(o.last)-count:])
+	o.mu.Unlock()
 	return json.Marshal(kept)
 }
 
-// restoreOutcomes takes over outcomes that come before those that this process has seen.
-func (p *Planner) restoreOutcomes(data []byte) error {
+// restore takes over outcomes that come before those that this process has seen.
+func (o *outcomes) restore(data []byte) error {
 	var kept []outcome
 	if err := json.Unmarshal(data, &kept); err != nil {
 		return err
@@ -137,6 +141,6 @@ func (p *Planner) restoreOutcomes(data []byte) error {
 			return errors.New("a wait must be from 0 to 10 years")
 		}
 	}
-	p.outcomes.restore(kept)
+	o.putBefore(kept)
 	return nil
 }

@@ -50,7 +50,7 @@ func TestRunTimesAreLearnedFromPodsThatEnd(t *testing.T) {
 	} {
 		f := newFixture(t)
 		f.podDeleted(test.object)
-		if got := f.queues.history.Jobs(); got != test.learns {
+		if got := f.line.book.history.Jobs(); got != test.learns {
 			t.Errorf("%s: %g jobs are known, want %g", name, got, test.learns)
 		}
 	}
@@ -58,7 +58,7 @@ func TestRunTimesAreLearnedFromPodsThatEnd(t *testing.T) {
 
 // predicted returns how long another Pod like train-1 is expected to run.
 func (f *fixture) predicted() time.Duration {
-	return f.runtimeOf(f.queueState(), "all", pod("train-99", 1)).Bound
+	return f.line.book.runtimeOf(f.line.State(), "all", pod("train-99", 1)).Bound
 }
 
 // restart returns a planner that has restored what another one has kept.
@@ -98,18 +98,18 @@ func TestWhatIsLearnedFromThePastSurvivesARestart(t *testing.T) {
 	f.decide(pod("daily-1", 8))
 	f.decide(pod("daily-2", 4))
 	for i := range 20 {
-		f.outcomes.add(outlook.Outcome{Estimated: time.Hour, Waited: time.Duration(i) * 10 * time.Minute})
+		f.line.outcomes.add(outlook.Outcome{Estimated: time.Hour, Waited: time.Duration(i) * 10 * time.Minute})
 	}
 	next := f.restart()
 	if got, want := next.predicted(), f.predicted(); got != want || got == 0 {
 		t.Errorf("the predicted run time is %v, want %v", got, want)
 	}
 	later := f.clock.Now().Add(time.Hour)
-	if got, want := next.submissions.again(later), f.submissions.again(later); len(want) != 1 || len(want[0]) != 2 || !reflect.DeepEqual(got, want) {
+	if got, want := next.line.submissions.again(later), f.line.submissions.again(later); len(want) != 1 || len(want[0]) != 2 || !reflect.DeepEqual(got, want) {
 		t.Errorf("the submissions are %+v, want %+v", got, want)
 	}
 	estimate := outlook.Estimate{Likely: later}
-	if got, want := next.outcomes.adjust(estimate, 0, f.clock.Now()), f.outcomes.adjust(estimate, 0, f.clock.Now()); got != want || got == estimate {
+	if got, want := next.line.outcomes.adjust(estimate, 0, f.clock.Now()), f.line.outcomes.adjust(estimate, 0, f.clock.Now()); got != want || got == estimate {
 		t.Errorf("an estimate becomes %+v, want %+v", got, want)
 	}
 	if again := next.restart(); again.predicted() != f.predicted() {
@@ -127,12 +127,12 @@ func TestAStandbyAddsOnlyWhatHasEndedSince(t *testing.T) {
 	standby.clock.Step(time.Minute) // the leader has been killed
 	standby.ran("train-10")
 	standby.restoreFrom(leads)
-	if got := standby.queues.history.Jobs(); got != 11 {
+	if got := standby.line.book.history.Jobs(); got != 11 {
 		t.Errorf("it knows %g jobs, want 11", got)
 	}
 	standby.clock.Step(time.Hour)
 	standby.ran("train-11")
-	if got := len(standby.queues.recent); got != 1 {
+	if got := len(standby.line.book.recent); got != 1 {
 		t.Errorf("%d jobs are remembered one by one, want the last one", got)
 	}
 }
@@ -153,7 +153,7 @@ func TestABrokenSectionChangesNothing(t *testing.T) {
 			}
 		}
 	}
-	if got := f.queues.history.Jobs(); got != 10 {
+	if got := f.line.book.history.Jobs(); got != 10 {
 		t.Errorf("it knows %g jobs, want 10", got)
 	}
 }
@@ -205,12 +205,12 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := range 60_000 {
 		task := runtimes.Task{Namespace: words(random.Uint64N(50)), Name: words(random.Uint64N(1000)), GPUs: float64(1 + random.IntN(64)), Limit: time.Duration(random.IntN(1 << 20))}
-		f.queues.learn(endedJob{task: task, ran: time.Duration(random.IntN(1e6)) * time.Second, at: f.clock.Now()})
-		f.submissions.record.Add(fmt.Sprint(i), arrivals.Submission{
+		f.line.book.learn(endedJob{task: task, ran: time.Duration(random.IntN(1e6)) * time.Second, at: f.clock.Now()})
+		f.line.submissions.record.Add(fmt.Sprint(i), arrivals.Submission{
 			At: f.clock.Now().Add(time.Duration(i) * time.Second), Queue: words(random.Uint64N(9)), Percent: random.IntN(6400), Task: task,
 			Needs: []outlook.Need{{Members: 1 + random.IntN(64), Percent: 1 + random.IntN(800), Models: []string{"h100"}}},
 		})
-		f.outcomes.add(outlook.Outcome{Age: random.IntN(3), Estimated: time.Duration(random.IntN(1e15)), Waited: time.Duration(random.IntN(1e15))})
+		f.line.outcomes.add(outlook.Outcome{Age: random.IntN(3), Estimated: time.Duration(random.IntN(1e15)), Waited: time.Duration(random.IntN(1e15))})
 	}
 	sizes, total := f.writeHistory(), 0
 	for _, size := range sizes {
@@ -236,13 +236,13 @@ func TestEstimatesCountOnThoseWhoAreLikelyToCome(t *testing.T) {
 	waits := pod("waits", 8, runsFor(48*time.Hour))
 	f.comes(at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), waits)
 	f.decide(waits)
-	f.orderWaiting()
-	future, held := f.future(f.queueState(), f.line.first(), beginning)
+	f.line.Order()
+	future, held := f.line.future(f.line.State(), f.line.order.first(), beginning)
 	estimate := outlook.Estimates(future)[0]
 	if want := beginning.Add(time.Hour + 5*time.Minute); !estimate.Likely.Equal(want) {
 		t.Errorf("the estimate is %+v, want %v", estimate, want)
 	}
-	if written := f.described(&f.line.first()[0], estimate, held); written.Behind != "" {
+	if written := f.line.described(&f.line.order.first()[0], estimate, held); written.Behind != "" {
 		t.Errorf("it is said to wait for %q, which nobody knows", written.Behind)
 	}
 }
@@ -255,13 +255,13 @@ func TestWhoReplacesMembersIsNoSubmission(t *testing.T) {
 	f.comes(pods...)
 	f.decide(pods[0]) // there are no queues
 	f.withQueues(queue("all", 0, nil))
-	if got := f.submissions.record.Len(); got != 0 {
+	if got := f.line.submissions.record.Len(); got != 0 {
 		t.Errorf("%d submissions without queues", got)
 	}
 	others := gang("eval", 2, 2)
 	f.comes(at(others[0], "node-0", 7), others[1])
 	f.decide(others[1])
-	if got := f.submissions.record.Len(); got != 0 {
+	if got := f.line.submissions.record.Len(); got != 0 {
 		t.Errorf("%d submissions, want none: a member was replaced", got)
 	}
 }

@@ -24,9 +24,9 @@ const (
 	orderShare  = 20
 )
 
-// line is the waiting groups in the order in which they are served. It is empty without
+// order is the waiting groups in the order in which they are served. It is empty without
 // GPUQueues.
-type line struct {
+type order struct {
 	mu      sync.Mutex
 	entries []inLine
 	places  map[string]int // in entries, by key
@@ -49,91 +49,91 @@ type inLine struct {
 }
 
 // of returns the place of a group.
-func (l *line) of(group string) (place inLine, waits bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	index, waits := l.places[group]
+func (o *order) of(group string) (place inLine, waits bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	index, waits := o.places[group]
 	if !waits {
 		return inLine{}, false
 	}
-	return l.entries[index], true
+	return o.entries[index], true
 }
 
 // isGuaranteed reports whether a group waits for what its queue is guaranteed.
-func (l *line) isGuaranteed(group string) bool {
-	place, waits := l.of(group)
+func (o *order) isGuaranteed(group string) bool {
+	place, waits := o.of(group)
 	return waits && math.IsInf(place.turn, -1)
 }
 
 // first returns the groups that are served first. The slice must not be changed.
-func (l *line) first() []inLine {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.entries
+func (o *order) first() []inLine {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.entries
 }
 
 // reservable returns the groups that may get reservations. The slice must not be changed.
-func (l *line) reservable() []inLine {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.candidates
+func (o *order) reservable() []inLine {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.candidates
 }
 
-func (l *line) set(entries, candidates []inLine, dueAt time.Time) {
+func (o *order) set(entries, candidates []inLine, dueAt time.Time) {
 	places := make(map[string]int, len(entries))
 	for i := range entries {
 		places[entries[i].Key] = i
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !slices.EqualFunc(l.candidates, candidates, func(a, b inLine) bool { return a.Key == b.Key }) {
-		l.changes++
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.EqualFunc(o.candidates, candidates, func(a, b inLine) bool { return a.Key == b.Key }) {
+		o.changes++
 	}
-	l.entries, l.candidates, l.places, l.dueAt = entries, candidates, places, dueAt
+	o.entries, o.candidates, o.places, o.dueAt = entries, candidates, places, dueAt
 }
 
 // version returns a number that changes whenever there are other candidates for reservations.
-func (l *line) version() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.changes
+func (o *order) version() uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.changes
 }
 
-func (l *line) due(now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !now.Before(l.dueAt)
+func (o *order) due(now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !now.Before(o.dueAt)
 }
 
-// orderIfDue orders the waiting groups from time to time.
-func (p *Planner) orderIfDue() {
-	if p.line.due(p.clock.Now()) {
-		p.orderWaiting()
+// OrderIfDue orders the waiting groups from time to time.
+func (l *Line) OrderIfDue() {
+	if l.order.due(l.Clock.Now()) {
+		l.Order()
 	}
 }
 
-// orderWaiting orders the waiting groups, if there are GPUQueues.
-func (p *Planner) orderWaiting() {
-	began := p.clock.Now()
-	p.readQueues()
-	state := p.queueState()
+// Order orders the waiting groups, if there are GPUQueues.
+func (l *Line) Order() {
+	began := l.Clock.Now()
+	l.readQueues()
+	state := l.State()
 	if state == nil {
-		p.do(p.registry.SetTurns(nil))
-		p.line.set(nil, nil, began.Add(orderPeriod))
+		l.core.Do(l.Registry.SetTurns(nil))
+		l.order.set(nil, nil, began.Add(orderPeriod))
 		return
 	}
-	entries := p.inOrder(state, p.registry.Waiting())
+	entries := l.inOrder(state, l.Registry.Waiting())
 	turns := make(map[string]float64, len(entries))
 	for i := range entries {
 		turns[entries[i].Key] = float64(i + 1)
 	}
-	p.do(p.registry.SetTurns(turns))
-	ended := p.clock.Now()
-	p.line.set(entries, p.candidates(entries, began), ended.Add(max(orderPeriod, orderShare*ended.Sub(began))))
+	l.core.Do(l.Registry.SetTurns(turns))
+	ended := l.Clock.Now()
+	l.order.set(entries, l.candidates(entries, began), ended.Add(max(orderPeriod, orderShare*ended.Sub(began))))
 }
 
 // inOrder returns groups in the order in which they are served.
-func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine {
+func (l *Line) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine {
 	entries, jobs := make([]inLine, 0, len(waiting)), make([]queueing.Job, 0, len(waiting))
 	demands := make([]queueing.Amounts, 0, len(waiting))
 	for _, group := range waiting {
@@ -141,7 +141,7 @@ func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine
 		if assigned.Problem != nil {
 			continue // it is not served
 		}
-		runtime := p.runtimeOf(state, assigned.Queue, group.Leader)
+		runtime := l.book.runtimeOf(state, assigned.Queue, group.Leader)
 		entries = append(entries, inLine{Waiting: group, queue: assigned.Queue, runtime: runtime})
 		demands = append(demands, queueing.Amounts{gpuqueue.OnlyModel(group.Shape.Models): queueing.Amount(group.Percent)})
 		jobs = append(jobs, queueing.Job{
@@ -149,7 +149,7 @@ func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine
 			GPUs: float64(group.Percent) / placement.Card, Runtime: runtime,
 		})
 	}
-	ranked := p.queueOptions().Serve(jobs, demands, state.Factors(), p.ledgerOf(state))
+	ranked := l.queueOptions().Serve(jobs, demands, state.Factors(), l.ledgerOf(state))
 	ordered := make([]inLine, len(ranked))
 	for i, one := range ranked {
 		ordered[i] = entries[one.Index]
@@ -162,6 +162,6 @@ func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine
 }
 
 // queueOptions returns the order between queues.
-func (p *Planner) queueOptions() queueing.Options {
-	return queueing.Options{Policy: queueing.Policy(p.args.QueuePolicy), MaxOvertake: config.Seconds(p.args.QueueMaxOvertakeSeconds)}
+func (l *Line) queueOptions() queueing.Options {
+	return queueing.Options{Policy: queueing.Policy(l.Args.QueuePolicy), MaxOvertake: config.Seconds(l.Args.QueueMaxOvertakeSeconds)}
 }

@@ -17,7 +17,6 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/placement"
-	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
@@ -61,9 +60,9 @@ func BenchmarkOrderOf10000PodsIn1000Queues(b *testing.B) {
 	}
 	args, clock := config.DefaultGangArgs(), clocktesting.NewFakeClock(beginning)
 	p := &Planner{args: args, clock: clock, mirror: mirror.New(klog.Background(), clock, args.Levels(), nil), claims: newClaims()}
-	p.queues.history = runtimes.NewHistory()
+	p.line = p.newLine()
 	for i := range 1000 {
-		p.queues.history.Add(taskOf(waiting[i].Leader), time.Duration(1+random.IntN(1000))*time.Second)
+		p.line.book.history.Add(taskOf(waiting[i].Leader), time.Duration(1+random.IntN(1000))*time.Second)
 	}
 	state := queues.NewState(gpuqueue.NewTree(list), list, func(string) *corev1.Namespace { return nil })
 	runtime.LockOSThread()
@@ -71,9 +70,9 @@ func BenchmarkOrderOf10000PodsIn1000Queues(b *testing.B) {
 	began, decisions := threadTime(b), 0
 	for b.Loop() {
 		decisions++
-		first := p.inOrder(state, waiting)[0]
+		first := p.line.inOrder(state, waiting)[0]
 		gang := &gangs.Request{Members: &snapshot.Members[*gangs.Member]{Gang: placement.Gang{Roles: []placement.Role{{Shape: shapes[first.Key], Min: 1, Max: 1}}}}}
-		if _, admitted := p.fitLimits(p.claimedLedger(state, first.Key), first.queue, gang); admitted.waits != "" {
+		if _, admitted := p.line.fitLimits(p.line.Ledger(state, first.Key), first.queue, gang); admitted.waits != "" {
 			b.Fatal(admitted.waits)
 		}
 	}

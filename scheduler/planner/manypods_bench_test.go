@@ -51,7 +51,7 @@ func BenchmarkAnAttemptInVainBesideManyPods(b *testing.B) {
 // For how long the mirror is locked while it is estimated when Pods start that wait: the median of the longest times.
 func BenchmarkEstimatesKeepNobodyWaiting(b *testing.B) {
 	f, _ := manyPods(b, 20)
-	f.orderWaiting()
+	f.line.Order()
 	var waits []time.Duration
 	for b.Loop() {
 		stop, longest := make(chan struct{}), time.Duration(0)
@@ -68,7 +68,7 @@ func BenchmarkEstimatesKeepNobodyWaiting(b *testing.B) {
 				}
 			}
 		})
-		f.future(f.queueState(), f.line.first(), f.clock.Now())
+		f.line.future(f.line.State(), f.line.order.first(), f.clock.Now())
 		close(stop)
 		asking.Wait()
 		waits = append(waits, longest)
@@ -90,13 +90,13 @@ func BenchmarkReservationsBesideManyPods(b *testing.B) {
 		f.comes(waits)
 		f.decide(waits)
 	}
-	f.orderWaiting()
+	f.line.Order()
 	for b.Loop() {
 		f.clock.Step(noStartPeriod)
-		f.ahead.dueAt, f.ahead.seen = time.Time{}, aheadBasis{}
-		f.lookAhead()
+		f.line.ahead.dueAt, f.line.ahead.seen = time.Time{}, aheadBasis{}
+		f.line.LookAhead()
 	}
-	if count := len(f.ahead.groups()); count != maxClasses*f.args.Reservations {
+	if count := len(f.line.ahead.groups()); count != maxClasses*f.args.Reservations {
 		b.Errorf("%d reservations", count)
 	}
 }

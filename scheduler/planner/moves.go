@@ -58,7 +58,7 @@ func (b *blockedMoves) String() string {
 
 // requesterOf returns an attempt's requester, for the mirror.
 func (p *Planner) requesterOf(attempt *gangs.Attempt) *mirror.Requester {
-	requester := &mirror.Requester{Priority: attempt.Priority, Shadows: p.shadowsFor(attempt)}
+	requester := &mirror.Requester{Priority: attempt.Priority, Shadows: p.line.Shadows(attempt)}
 	if !p.mirror.HasReservations() {
 		return requester
 	}

@@ -109,7 +109,7 @@ func TestWhoAsksForGPUsThatNoNodeListsCompetesForNodesAndIsMoved(t *testing.T) {
 		if decision := f.decide(anywhere); decision.Node != node {
 			t.Errorf("a Pod that is moved to node %s gets %+v", node, decision)
 		}
-		class := f.nodeClasses([]inLine{{Waiting: gangs.Waiting{Shape: &f.registry.Member(there.UID).Shape}}})[0]
+		class := f.line.nodeClasses([]inLine{{Waiting: gangs.Waiting{Shape: &f.registry.Member(there.UID).Shape}}})[0]
 		if want := " in " + node; class != want {
 			t.Errorf("one with a node selector competes for nodes of %q, want %q", class, want)
 		}

@@ -39,8 +39,8 @@ func (o *outcomes) add(one outlook.Outcome) {
 	o.put(outcome{Age: one.Age, Estimated: max(one.Estimated, 0).Seconds(), Waited: max(one.Waited, 0).Seconds()})
 }
 
-// restore puts outcomes before those that are known.
-func (o *outcomes) restore(earlier []outcome) {
+// putBefore puts outcomes before those that are known.
+func (o *outcomes) putBefore(earlier []outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	later := o.last

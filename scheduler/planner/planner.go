@@ -29,7 +29,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/pkg/disruption"
-	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/binding"
 	"falldio.github.io/gpu-controller/scheduler/capacity"
@@ -120,16 +119,8 @@ type Planner struct {
 	reports *unschedulable.Reporter
 	// foreign are other processes that bind Pods.
 	foreign foreignSchedulers
-	// queues are the GPUQueues, line is the order of the groups that wait in them, and ahead are
-	// the places that the first of these will get.
-	queues queueBook
-	line   line
-	ahead  ahead
-	// promises are what these gangs were told about that.
-	promises promises
-	// submissions are those of the last days, and outcomes how the last estimates turned out.
-	submissions submissions
-	outcomes    outcomes
+	// line is the gangs that wait in GPUQueues.
+	line *Line
 	// recorder records the decisions; nil if they are not recorded.
 	recorder *recorder.Recorder
 }
@@ -149,7 +140,6 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 		claims:       newClaims(),
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)),
 		devices:      resourceclaims.NewTracker(cacheLag),
-		queues:       queueBook{history: runtimes.NewHistory()},
 		leader:       leader, fencer: fencer, binder: binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
 	p.mirror.SetPreferenceTolerance(args.PreferenceTolerance)
@@ -163,6 +153,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 		return nil, err
 	}
 	p.filters = filters.NewConsultant(p.filterSources())
+	p.line = p.newLine()
 	p.capacity = capacity.NewMeter(p.clock, p.capacitySources(), gauges)
 	if err = errors.Join(p.watch(), p.watchFailedPods(ctx), p.watchDevices(ctx), p.watchQueues(ctx)); err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if err != nil {
 		return ""
 	}
-	request, admitted := p.admit(attempt, request)
+	request, admitted := p.line.Admit(attempt, request)
 	if admitted.waits != "" && !admitted.limited {
 		return "" // its queue does not let it start
 	}

@@ -160,14 +160,13 @@ func noticeablyLater(was, is, now time.Time) bool {
 }
 
 // reportPostponed reports to gangs whose start is expected noticeably later than they were told, and why.
-func (p *Planner) reportPostponed(reservations []backfill.Reservation, changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) {
-	for _, one := range p.promises.broken(reservations, changes, leaders, now) {
-		p.recordPostponement(&one, leaders[one.group])
+func (l *Line) reportPostponed(reservations []backfill.Reservation, changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) {
+	for _, one := range l.promises.broken(reservations, changes, leaders, now) {
+		l.recordPostponement(&one, leaders[one.group])
 	}
 }
 
 // recordPostponement tells the owner of a gang, in an Event of the leader.
-func (p *Planner) recordPostponement(one *postponement, leader *corev1.Pod) {
-	p.handle.EventRecorder().WithLogger(p.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", one.action(),
-		"%s: %s", one, p.causeFor(&one.cause, leader.Namespace))
+func (l *Line) recordPostponement(one *postponement, leader *corev1.Pod) {
+	l.core.ReportPostponed(leader, one.action(), fmt.Sprintf("%s: %s", one, l.causeFor(&one.cause, leader.Namespace)))
 }

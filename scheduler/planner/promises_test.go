@@ -74,15 +74,15 @@ func TestAPromiseIsKeptOrExplainedAfterARestart(t *testing.T) {
 			waits := pod("waits", 8, test.told)
 			f.comes(at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), waits)
 			f.decide(waits)
-			f.orderWaiting()
+			f.line.Order()
 			f.clock.Step(time.Minute)
-			f.lookAhead()
+			f.line.LookAhead()
 			got := f.postponements()
 			if all := strings.Join(got, " "); !strings.Contains(all, test.want) || len(got) > 1 || (all == "") != (test.want == "") {
 				t.Errorf("the Events are %q, want one that contains %q", got, test.want)
 			}
 			f.clock.Step(time.Minute)
-			f.lookAhead()
+			f.line.LookAhead()
 			if got := f.postponements(); len(got) > 0 {
 				t.Errorf("it is said again: %q", got)
 			}
@@ -215,13 +215,13 @@ func TestEachPostponementIsAnEventOfItsOwn(t *testing.T) {
 	f.Planner.handle = withRecorder{testHandle: f.handle, recorder: broadcaster.NewRecorder(scheme.Scheme, ours)}
 	leader := pod("waits", 8)
 	leaders := map[string]*corev1.Pod{"waits": leader}
-	f.promises.tell("waits", leader, &v1.StartEstimate{Latest: metav1.NewTime(beginning.Add(time.Hour)), Reserved: true}, beginning)
+	f.line.promises.tell("waits", leader, &v1.StartEstimate{Latest: metav1.NewTime(beginning.Add(time.Hour)), Reserved: true}, beginning)
 	postpone := func(minutes int, cause backfill.Kind) {
 		r := backfill.Reservation{Key: "waits", Plan: &placement.Plan{}, From: beginning.Add(time.Duration(minutes) * time.Minute)}
 		if minutes == 0 {
 			r = backfill.Reservation{Key: "waits"}
 		}
-		f.reportPostponed([]backfill.Reservation{r}, []backfill.Change{{Key: "waits", Was: beginning, Is: r.From, Cause: backfill.Cause{Kind: cause}}}, leaders, beginning)
+		f.line.reportPostponed([]backfill.Reservation{r}, []backfill.Change{{Key: "waits", Was: beginning, Is: r.From, Cause: backfill.Cause{Kind: cause}}}, leaders, beginning)
 	}
 	postpone(80, backfill.Taken)
 	postpone(100, backfill.MembersChanged)

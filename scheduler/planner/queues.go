@@ -30,9 +30,6 @@ import (
 // queueBook is what the planner knows of GPUQueues, and what their Pods hold. Without
 // GPUQueues it limits nobody but Pods that name one, and the order is by priority and age.
 type queueBook struct {
-	// watcher is nil in tests.
-	watcher *queuewatch.Watcher
-
 	mu sync.Mutex
 	// state is nil without GPUQueues.
 	state *queues.State
@@ -80,7 +77,7 @@ func (p *Planner) watchQueues(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watching namespaces: %w", err)
 	}
-	p.queues.watcher = watcher
+	p.line.source = watcher
 	p.synced = append(p.synced, synced)
 	go watcher.Run(ctx)
 	go func() {
@@ -89,38 +86,37 @@ func (p *Planner) watchQueues(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case <-changed:
-				p.queuesChanged()
+				p.line.Changed()
 			}
 		}
 	}()
 	return nil
 }
 
-// queuesChanged is called when GPUQueues or the labels of namespaces have changed.
-func (p *Planner) queuesChanged() {
-	p.readQueues()
-	p.orderWaiting()
-	p.wake()
-	p.admitTurnedAway()
+// Changed is called when GPUQueues or the labels of namespaces have changed.
+func (l *Line) Changed() {
+	l.readQueues()
+	l.Order()
+	l.core.Wake()
+	l.core.AdmitTurnedAway()
 }
 
 // readQueues takes over what the GPUQueues say, with their present fair-share factors.
-func (p *Planner) readQueues() {
-	watcher := p.queues.watcher
-	if watcher == nil {
+func (l *Line) readQueues() {
+	if l.source == nil {
 		return
 	}
-	if tree := watcher.Tree(); tree != nil {
-		p.setQueues(queues.NewState(tree, watcher.Queues(), p.namespace))
-	} else if watcher.Known() {
-		p.setQueues(nil)
+	if tree := l.source.Tree(); tree != nil {
+		l.book.set(queues.NewState(tree, l.source.Queues(), l.Namespace))
+	} else if l.source.Known() {
+		l.book.set(nil)
 	}
 }
 
-func (p *Planner) setQueues(state *queues.State) {
-	p.queues.mu.Lock()
-	defer p.queues.mu.Unlock()
-	p.queues.state = state
+func (b *queueBook) set(state *queues.State) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.state = state
 }
 
 // namespace returns a namespace; nil if it is not known.
@@ -132,11 +128,11 @@ func (p *Planner) namespace(name string) *corev1.Namespace {
 	return found
 }
 
-// queueState returns what the GPUQueues say; nil if there are none.
-func (p *Planner) queueState() *queues.State {
-	p.queues.mu.Lock()
-	defer p.queues.mu.Unlock()
-	return p.queues.state
+// queues returns what the GPUQueues say; nil if there are none.
+func (b *queueBook) queues() *queues.State {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state
 }
 
 // queuesOf finds out the queues of Pods that run: once for all of a namespace with the same label.
@@ -161,30 +157,39 @@ func (q *queuesOf) of(pod *corev1.Pod) string {
 }
 
 // ledgerOf returns what the queues hold. It must not be changed.
-func (p *Planner) ledgerOf(state *queues.State) *queueing.Ledger {
-	version := p.mirror.HoldingsVersion()
-	p.queues.mu.Lock()
-	known := p.queues.ledger
-	current := known != nil && p.queues.ledgerState == state && p.queues.ledgerVersion == version
-	p.queues.mu.Unlock()
-	if current {
+func (l *Line) ledgerOf(state *queues.State) *queueing.Ledger {
+	if known := l.book.knownLedger(state, l.Mirror.HoldingsVersion()); known != nil {
 		return known
 	}
-	holdings, version := p.mirror.Holdings()
+	holdings, version := l.Mirror.Holdings()
 	ledger := queueing.NewLedger(state.Tree())
 	for account, percent := range holdings {
 		ledger.Add(state.QueueOfRunning(account.Namespace, account.Label), account.Model, queueing.Amount(percent))
 	}
-	p.queues.mu.Lock()
-	defer p.queues.mu.Unlock()
-	p.queues.ledger, p.queues.ledgerState, p.queues.ledgerVersion = ledger, state, version
+	l.book.keepLedger(state, version, ledger)
 	return ledger
 }
 
-// claimedLedger returns what the queues hold, with what gangs claim for which others give way: what becomes free for them is theirs,
+// knownLedger returns what the queues hold, if that is known; else nil.
+func (b *queueBook) knownLedger(state *queues.State, version uint64) *queueing.Ledger {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ledgerState != state || b.ledgerVersion != version {
+		return nil
+	}
+	return b.ledger
+}
+
+func (b *queueBook) keepLedger(state *queues.State, version uint64, ledger *queueing.Ledger) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ledger, b.ledgerState, b.ledgerVersion = ledger, state, version
+}
+
+// Ledger returns what the queues hold, with what gangs claim for which others give way: what becomes free for them is theirs,
 // but for the gang that asks. It must not be changed.
-func (p *Planner) claimedLedger(state *queues.State, group string) *queueing.Ledger {
-	ledger, demands := p.ledgerOf(state), p.claims.demands(group)
+func (l *Line) Ledger(state *queues.State, group string) *queueing.Ledger {
+	ledger, demands := l.ledgerOf(state), l.core.Demands(group)
 	if len(demands) == 0 {
 		return ledger
 	}
@@ -205,13 +210,13 @@ type admission struct {
 	limited bool
 }
 
-// admit returns whether a gang may start now as far as its queue is concerned, and what it may ask for then: only a part of its optional
+// Admit returns whether a gang may start now as far as its queue is concerned, and what it may ask for then: only a part of its optional
 // members, or nothing on the GPUs of some models.
-func (p *Planner) admit(attempt *gangs.Attempt, request *gangs.Request) (*gangs.Request, admission) {
-	if watcher := p.queues.watcher; watcher != nil && !watcher.Known() {
+func (l *Line) Admit(attempt *gangs.Attempt, request *gangs.Request) (*gangs.Request, admission) {
+	if l.source != nil && !l.source.Known() {
 		return request, admission{waits: "gpu-scheduler has just started and is reading the GPUQueues"}
 	}
-	state := p.queueState()
+	state := l.State()
 	var queue string
 	for i, m := range attempt.Waiting {
 		assigned := state.QueueOf(m.Pod())
@@ -227,9 +232,9 @@ func (p *Planner) admit(attempt *gangs.Attempt, request *gangs.Request) (*gangs.
 	if state == nil {
 		return request, admission{}
 	}
-	claimed := p.claimedLedger(state, attempt.Group.Key)
-	confined, admitted := p.fitLimits(claimed, queue, request)
-	if ledger := p.ledgerOf(state); admitted.limited && claimed != ledger {
+	claimed := l.Ledger(state, attempt.Group.Key)
+	confined, admitted := l.fitLimits(claimed, queue, request)
+	if ledger := l.ledgerOf(state); admitted.limited && claimed != ledger {
 		admitted.waits = limitInWords(ledger.Fits(queue, gpuqueue.Least(&confined.Gang)), admitted.waits)
 	}
 	return confined, admitted
@@ -252,11 +257,11 @@ func queueInWords(queue string) string {
 }
 
 // fitLimits confines a gang to what the limits of its queue leave. If that is too little, it has to wait.
-func (p *Planner) fitLimits(ledger *queueing.Ledger, queue string, request *gangs.Request) (confined *gangs.Request, admitted admission) {
+func (l *Line) fitLimits(ledger *queueing.Ledger, queue string, request *gangs.Request) (confined *gangs.Request, admitted admission) {
 	confined = request.Confined(func(gang *placement.Gang) {
 		full, exceeded := gpuqueue.Confine(ledger, queue, gang)
 		if len(full) > 0 {
-			gang.Except = gangs.Union(gang.Except, p.mirror.NodesOf(full))
+			gang.Except = gangs.Union(gang.Except, l.Mirror.NodesOf(full))
 		}
 		if exceeded != nil {
 			admitted = admission{waits: exceeded.String(), limited: true}

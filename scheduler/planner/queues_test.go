@@ -25,7 +25,7 @@ import (
 func (f *fixture) withQueues(list ...*v1.GPUQueue) {
 	f.t.Helper()
 	if len(list) > 0 {
-		f.setQueues(queues.NewState(gpuqueue.NewTree(list), list, func(string) *corev1.Namespace { return nil }))
+		f.line.book.set(queues.NewState(gpuqueue.NewTree(list), list, func(string) *corev1.Namespace { return nil }))
 	}
 }
 
@@ -94,13 +94,13 @@ func TestAQueueDoesNotPayForANamespaceThatItDoesNotAccept(t *testing.T) {
 	victim.Spec.NamespaceSelector.MatchLabels = map[string]string{"team": "victim"}
 	attacker.Spec.NamespaceSelector.MatchLabels = map[string]string{"team": "attacker"}
 	list := []*v1.GPUQueue{victim, attacker}
-	f.setQueues(queues.NewState(gpuqueue.NewTree(list), list, func(name string) *corev1.Namespace {
+	f.line.book.set(queues.NewState(gpuqueue.NewTree(list), list, func(name string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": map[string]string{"evil": "attacker"}[name]}}}
 	}))
 	inNamespace := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Namespace = name } }
 	own := pod("own", 1, inNamespace("evil"))
 	f.comes(at(pod("runs", 8, inQueue("victim"), inNamespace("evil")), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), own)
-	ledger := f.ledgerOf(f.queueState())
+	ledger := f.line.ledgerOf(f.line.State())
 	if got := ledger.Held("victim", v1.AnyGPU); got != 0 {
 		t.Errorf("the victim's queue holds %v", got)
 	}
@@ -173,15 +173,15 @@ func TestWhoEndsInTimeUsesWhatIsReservedForLater(t *testing.T) {
 			if decision := f.decide(large[0]); decision.Node != "" {
 				t.Fatalf("the gang got a place: %+v", decision)
 			}
-			f.orderWaiting()
+			f.line.Order()
 			f.clock.Step(time.Minute)
 			f.decide(large[0])
-			reservation, _ := f.ahead.of("default/large")
+			reservation, _ := f.line.ahead.of("default/large")
 			if want := beginning.Add(time.Hour); !reservation.From.Equal(want) || reservation.Behind != "default/runs" {
 				t.Fatalf("its place is reserved from %v on, when %s ends, want %v, when default/runs ends", reservation.From, reservation.Behind, want)
 			}
 			f.comes(test.pod)
-			f.orderWaiting()
+			f.line.Order()
 			if decision := f.decide(test.pod); (decision.Node != "") != test.want {
 				t.Errorf("decision is %+v, want a place: %t", decision, test.want)
 			}
@@ -199,17 +199,17 @@ func TestAReservationEndsWithTheStart(t *testing.T) {
 	waits := pod("waits", 8)
 	f.comes(runs, waits)
 	f.decide(waits)
-	f.orderWaiting()
+	f.line.Order()
 	f.clock.Step(time.Minute)
 	f.decide(waits)
-	if !f.ahead.any() {
+	if !f.line.ahead.any() {
 		t.Fatal("nothing is reserved")
 	}
 	f.goes(runs)
 	if decision := f.decide(waits); decision.Node != "node-0" {
 		t.Errorf("decision is %+v", decision)
 	}
-	if f.ahead.any() {
+	if f.line.ahead.any() {
 		t.Error("the reservation is left")
 	}
 }
@@ -225,14 +225,14 @@ func TestAReservationIsKeptWhileOthersClaimItsNodes(t *testing.T) {
 	f.comes(at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), large, urgent)
 	f.decide(large)
 	f.decide(urgent)
-	f.orderWaiting()
+	f.line.Order()
 	f.claims.set(f.registry.Look(urgent.UID), keeping(f.clock.Now().Add(time.Hour), false, "node-0"), f.clock.Now())
 	f.clock.Step(time.Minute)
 	f.decide(large)
-	if reservation, reserved := f.ahead.of("large"); !reserved || reservation.From.Before(beginning.Add(201*time.Hour)) {
+	if reservation, reserved := f.line.ahead.of("large"); !reserved || reservation.From.Before(beginning.Add(201*time.Hour)) {
 		t.Errorf("its reservation is %+v, want one from 201 hours after the beginning on", reservation)
 	}
-	if before, _ := f.ahead.before("urgent"); len(before) > 0 {
+	if before, _ := f.line.ahead.before("urgent"); len(before) > 0 {
 		t.Errorf("the gang that Pods leave for waits for %s", before[0].Key)
 	}
 }
@@ -249,16 +249,16 @@ func TestAReservationIsMadeAsSoonAsANodeIsBack(t *testing.T) {
 	f.comes(at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), large)
 	cordon(true)
 	f.decide(large)
-	f.orderWaiting()
+	f.line.Order()
 	f.clock.Step(time.Minute)
 	f.decide(large)
-	if _, reserved := f.ahead.of("large"); reserved {
+	if _, reserved := f.line.ahead.of("large"); reserved {
 		t.Fatal("it has a reservation on a node that takes no Pods")
 	}
 	cordon(false)
 	f.clock.Step(aheadPeriod)
 	f.decide(large)
-	if _, reserved := f.ahead.of("large"); !reserved {
+	if _, reserved := f.line.ahead.of("large"); !reserved {
 		t.Error("it has no reservation when the node is back")
 	}
 }
@@ -276,15 +276,15 @@ func TestReservationsDoNotBlockThoseBeforeThem(t *testing.T) {
 	for _, one := range []*corev1.Pod{first, second} {
 		f.decide(one)
 	}
-	f.orderWaiting()
+	f.line.Order()
 	f.clock.Step(time.Minute)
 	f.decide(first)
-	if _, reserved := f.ahead.of("second"); !reserved {
+	if _, reserved := f.line.ahead.of("second"); !reserved {
 		t.Fatal("the second one has no reservation")
 	}
 	f.goes(runs)
 	f.clock.Step(59*time.Minute + 30*time.Second)
-	f.ahead.dueAt = f.clock.Now().Add(time.Hour) // the reservations are as they were
+	f.line.ahead.dueAt = f.clock.Now().Add(time.Hour) // the reservations are as they were
 	if decision := f.decide(first); decision.Node == "" {
 		t.Errorf("the first one got no place: %+v", decision)
 	}
@@ -299,7 +299,7 @@ func TestWhoseReservedPlaceIsFreeIsTriedAtOnce(t *testing.T) {
 	runs, waits := at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), pod("waits", 8)
 	f.comes(runs, waits)
 	f.decide(waits)
-	f.orderWaiting()
+	f.line.Order()
 	if err := f.infos["node-0"].RemovePod(f.logger, runs); err != nil { // and no event says so
 		t.Fatal(err)
 	}
@@ -308,7 +308,7 @@ func TestWhoseReservedPlaceIsFreeIsTriedAtOnce(t *testing.T) {
 	if due := f.registry.Due(f.clock.Now(), 1); len(due) > 0 {
 		t.Fatalf("%s is tried again although nobody knows of the room", due[0].Name)
 	}
-	f.lookAhead()
+	f.line.LookAhead()
 	if due := f.registry.Due(f.clock.Now(), 1); len(due) != 1 {
 		t.Error("it is not tried again")
 	}
@@ -337,8 +337,8 @@ func TestALieAboutTheRunTimeDoesNotJumpTheQueue(t *testing.T) {
 			second := pod("second", 8, inQueue("other"), test.second)
 			second.CreationTimestamp = metav1.NewTime(beginning.Add(10 * time.Second))
 			f.comes(honest, second)
-			f.orderWaiting()
-			if first := f.line.entries[0].Leader.Name; first != test.first {
+			f.line.Order()
+			if first := f.line.order.entries[0].Leader.Name; first != test.first {
 				t.Errorf("%s is first, want %s", first, test.first)
 			}
 		})
@@ -358,9 +358,9 @@ func TestTheOrderBetweenQueues(t *testing.T) {
 		pod("owner-1", 4, inQueue("owner"), runsFor(240*time.Hour)),
 		pod("owner-2", 4, inQueue("owner"), runsFor(240*time.Hour)),
 	)
-	f.orderWaiting()
+	f.line.Order()
 	var order []string
-	for _, one := range f.line.first() {
+	for _, one := range f.line.order.first() {
 		order = append(order, one.Leader.Name)
 	}
 	// owner-1 fits into a guarantee; owner-2 has the longest work and no guarantee left. Of guest, the one with
@@ -451,9 +451,9 @@ func TestWaitingGangsLearnWhenTheyStart(t *testing.T) {
 	f.comes(at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), waits, last)
 	f.decide(waits)
 	f.decide(last)
-	f.orderWaiting()
+	f.line.Order()
 	known := &estimates{written: map[string]writtenEstimate{}}
-	f.estimateStarts(t.Context(), f.queueState(), known)
+	f.line.estimateStarts(t.Context(), f.line.State(), known)
 	for name, want := range map[string]v1.StartEstimate{
 		"waits":        {Likely: metav1.NewTime(beginning.Add(time.Hour)), Queue: "all", Position: 1, Behind: "runs (8 GPUs)"},
 		"waits-longer": {Likely: metav1.NewTime(beginning.Add(2 * time.Hour)), Queue: "all", Position: 2, Behind: "waits (8 GPUs)"},
@@ -465,7 +465,7 @@ func TestWaitingGangsLearnWhenTheyStart(t *testing.T) {
 	}
 	f.clock.Step(10 * time.Second)
 	f.handle.client.ClearActions()
-	f.estimateStarts(t.Context(), f.queueState(), known)
+	f.line.estimateStarts(t.Context(), f.line.State(), known)
 	if actions := f.handle.client.Actions(); len(actions) > 0 {
 		t.Errorf("it is written again although nothing has changed: %v", actions)
 	}

@@ -22,12 +22,12 @@ const reclaimPeriod = 2 * time.Second
 
 // prospectOf returns what queues may have to give back for a gang; nil without GPUQueues, where priority alone decides.
 func (p *Planner) prospectOf(attempt *gangs.Attempt, request *gangs.Request) *preemption.Prospect {
-	state := p.queueState()
+	state := p.line.State()
 	if state == nil {
 		return nil
 	}
 	queue := state.QueueOf(attempt.Waiting[0].Pod()).Queue
-	return preemption.NewProspect(p.claimedLedger(state, attempt.Group.Key), queue, gpuqueue.Least(&request.Gang))
+	return preemption.NewProspect(p.line.Ledger(state, attempt.Group.Key), queue, gpuqueue.Least(&request.Gang))
 }
 
 // prospectKey is equal for gangs that may preempt the same Pods, as far as queues decide.
@@ -41,7 +41,7 @@ func (p *Planner) prospectKey(prospect *preemption.Prospect) string {
 // reclaimFor returns who may be preempted for a gang because of its queue; nil without GPUQueues. It looks at all Pods with
 // GPUs.
 func (p *Planner) reclaimFor(attempt *gangs.Attempt, prospect *preemption.Prospect) *preemption.Queues {
-	state := p.queueState()
+	state := p.line.State()
 	if state == nil || prospect == nil {
 		return nil
 	}

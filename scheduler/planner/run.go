@@ -31,7 +31,7 @@ func (p *Planner) run(ctx context.Context) {
 		return
 	}
 	go p.capacity.Run(ctx, p.current.Load) // beside the rest: no gang has to wait for it
-	go p.estimateRegularly(ctx)
+	go p.line.Estimate(ctx)
 	requeue, maintenance := p.clock.NewTicker(requeuePeriod), p.clock.NewTicker(maintenancePeriod)
 	defer requeue.Stop()
 	defer maintenance.Stop()
@@ -40,7 +40,7 @@ func (p *Planner) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-requeue.C():
-			p.orderIfDue()
+			p.line.OrderIfDue()
 			p.activateDue()
 		case <-maintenance.C():
 			p.maintain(ctx)

@@ -19,20 +19,25 @@ import (
 
 // runtimeOf returns how long a Pod of a queue is going to run: from what it declares, what the
 // queue assumes, and what ran before.
-func (p *Planner) runtimeOf(state *queues.State, queue string, pod *corev1.Pod) queueing.Runtime {
-	p.queues.mu.Lock()
-	defer p.queues.mu.Unlock()
-	return p.queues.estimate(state, queue, pod).Runtime()
+func (b *queueBook) runtimeOf(state *queues.State, queue string, pod *corev1.Pod) queueing.Runtime {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.estimate(state, queue, pod).Runtime()
 }
 
-// expectedToEnd reports whether anything is known about how long a Pod is going to run.
-func (p *Planner) expectedToEnd(pod *corev1.Pod) bool {
-	if state := p.queueState(); state != nil {
-		return p.runtimeOf(state, state.QueueOf(pod).Queue, pod).Longest() > 0
+// ExpectedToEnd reports whether anything is known about how long a Pod is going to run.
+func (l *Line) ExpectedToEnd(pod *corev1.Pod) bool {
+	if state := l.State(); state != nil {
+		return l.book.runtimeOf(state, state.QueueOf(pod).Queue, pod).Longest() > 0
 	}
-	p.queues.mu.Lock()
-	defer p.queues.mu.Unlock()
-	return !p.queues.history.Estimate(taskOf(pod)).Unknown()
+	return l.book.knows(pod)
+}
+
+// knows reports whether anything is known of how long Pods like one ran.
+func (b *queueBook) knows(pod *corev1.Pod) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.history.Estimate(taskOf(pod)).Unknown()
 }
 
 // assumedRuntime is what a Pod is assumed to run for of which nothing is known. If it runs longer, that is extended
@@ -41,11 +46,11 @@ func (p *Planner) expectedToEnd(pod *corev1.Pod) bool {
 const assumedRuntime = 4 * time.Hour
 
 // endOf returns by when a Pod that runs is expected to have ended: few like it run longer.
-func (p *Planner) endOf(state *queues.State, queue string, pod *corev1.Pod, now time.Time) time.Time {
+func (b *queueBook) endOf(state *queues.State, queue string, pod *corev1.Pod, now time.Time) time.Time {
 	began := startOf(pod, now)
-	p.queues.mu.Lock()
-	defer p.queues.mu.Unlock()
-	estimate := p.queues.estimate(state, queue, pod)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	estimate := b.estimate(state, queue, pod)
 	if estimate.Unknown() {
 		return began.Add(runtimes.Extended(assumedRuntime, now.Sub(began), assumedRuntime))
 	}
@@ -62,19 +67,17 @@ func (b *queueBook) estimate(state *queues.State, queue string, pod *corev1.Pod)
 	return b.history.Estimate(task)
 }
 
-// learnRuntime remembers how long a Pod ran that is gone from the informer. That has only Pods that have not ended: one that
+// Ended remembers how long a Pod ran that is gone from the informer. That has only Pods that have not ended: one that
 // has succeeded or failed is gone as it was before, without being deleted. Of a gang, the first Pod stands for all.
-func (p *Planner) learnRuntime(pod *corev1.Pod) {
+func (l *Line) Ended(pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil || !snapshot.WantsGPUs(pod) || pod.Status.StartTime == nil {
 		return
 	}
 	if index := pod.Labels[v1.LabelIndex]; index != "" && index != "0" && snapshot.InGroup(pod) {
 		return
 	}
-	now := p.clock.Now()
-	p.queues.mu.Lock()
-	defer p.queues.mu.Unlock()
-	p.queues.learn(endedJob{task: taskOf(pod), ran: now.Sub(pod.Status.StartTime.Time), at: now})
+	now := l.Clock.Now()
+	l.book.learn(endedJob{task: taskOf(pod), ran: now.Sub(pod.Status.StartTime.Time), at: now})
 }
 
 // startOf returns when a Pod began to run; now if it has not yet.

@@ -27,6 +27,12 @@ type submissions struct {
 	record arrivals.Record
 }
 
+func (s *submissions) add(group string, one arrivals.Submission) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.Add(group, one)
+}
+
 // again returns the submissions of the last days with the times at which they would come again.
 func (s *submissions) again(now time.Time) [][]arrivals.Submission {
 	s.mu.Lock()
@@ -34,10 +40,10 @@ func (s *submissions) again(now time.Time) [][]arrivals.Submission {
 	return s.record.Again(now)
 }
 
-// noteSubmission records a gang that is tried for the first time, if there are GPUQueues. Pods that replace others of a
+// Submitted records a gang that is tried for the first time, if there are GPUQueues. Pods that replace others of a
 // gang, or join it, are no submission.
-func (p *Planner) noteSubmission(attempt *gangs.Attempt) {
-	state := p.queueState()
+func (l *Line) Submitted(attempt *gangs.Attempt) {
+	state := l.State()
 	if state == nil || len(attempt.Placed) > 0 {
 		return
 	}
@@ -51,28 +57,26 @@ func (p *Planner) noteSubmission(attempt *gangs.Attempt) {
 	one := arrivals.Submission{
 		At: attempt.Group.Since, Queue: state.QueueOfRunning(pod.Namespace, pod.Labels[v1.LabelQueue]), Percent: percent, Task: taskOf(pod), Needs: needsOf(attempt),
 	}
-	p.submissions.mu.Lock()
-	defer p.submissions.mu.Unlock()
-	p.submissions.record.Add(attempt.Group.Key, one)
+	l.submissions.add(attempt.Group.Key, one)
 }
 
 // scenarios returns the gangs that may come within a day: those that came on each of the last days.
-func (p *Planner) scenarios(state *queues.State, random *rand.Rand, now time.Time) [][]outlook.Coming {
-	days := p.submissions.again(now)
+func (l *Line) scenarios(state *queues.State, random *rand.Rand, now time.Time) [][]outlook.Coming {
+	days := l.submissions.again(now)
 	list := make([][]outlook.Coming, 0, len(days))
 	for _, day := range days {
-		list = append(list, p.coming(state, day, random, now))
+		list = append(list, l.coming(state, day, random, now))
 	}
 	return list
 }
 
 // coming returns gangs that come when they would come again.
-func (p *Planner) coming(state *queues.State, again []arrivals.Submission, random *rand.Rand, now time.Time) []outlook.Coming {
-	options, factors := p.queueOptions(), state.Factors()
+func (l *Line) coming(state *queues.State, again []arrivals.Submission, random *rand.Rand, now time.Time) []outlook.Coming {
+	options, factors := l.queueOptions(), state.Factors()
 	list := make([]outlook.Coming, 0, len(again))
 	for i := range again {
 		one := &again[i]
-		runtime, duration := p.durationAgain(state, one, random)
+		runtime, duration := l.book.durationAgain(state, one, random)
 		factor, known := factors[one.Queue]
 		if !known {
 			factor = 1
@@ -88,13 +92,13 @@ func (p *Planner) coming(state *queues.State, again []arrivals.Submission, rando
 }
 
 // durationAgain returns how long a gang runs that was submitted before.
-func (p *Planner) durationAgain(state *queues.State, one *arrivals.Submission, random *rand.Rand) (queueing.Runtime, outlook.Duration) {
+func (b *queueBook) durationAgain(state *queues.State, one *arrivals.Submission, random *rand.Rand) (queueing.Runtime, outlook.Duration) {
 	task := one.Task
 	if task.Limit == 0 {
 		task.Limit = state.Tree().DefaultRuntime(one.Queue)
 	}
-	p.queues.mu.Lock()
-	defer p.queues.mu.Unlock()
-	estimate := p.queues.history.Estimate(task)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	estimate := b.history.Estimate(task)
 	return estimate.Runtime(), durationOf(&estimate, 0, random)
 }

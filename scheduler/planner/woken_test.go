@@ -168,7 +168,7 @@ func (q *quiet) passes(duration time.Duration) {
 				(*list)[0].show()
 			}
 		}
-		q.orderIfDue()
+		q.line.OrderIfDue()
 		q.activateDue()
 		if now.Sub(q.maintains) >= maintenancePeriod {
 			q.maintains = now

@@ -1,0 +1,70 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"context"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/podwrite"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+)
+
+// newLine returns the Line of the gangs that the Planner plans.
+func (p *Planner) newLine() *Line {
+	return NewLine(LineSources{
+		Args: p.args, Clock: p.clock, Logger: p.logger, Registry: p.registry, Mirror: p.mirror, Filters: p.filters, Namespace: p.namespace,
+	}, lineCore{p})
+}
+
+// lineCore implements Core.
+type lineCore struct{ planner *Planner }
+
+func (c lineCore) RequestLater(attempt *gangs.Attempt) (*gangs.Request, error) {
+	return c.planner.requestLater(attempt)
+}
+func (c lineCore) ShapeOf(shape *placement.Shape) placement.Shape { return c.planner.shapeOf(shape) }
+func (c lineCore) UnpreparedClaims(attempt *gangs.Attempt) string {
+	return c.planner.unpreparedClaims(attempt)
+}
+func (c lineCore) Demands(except string) []claimedInQueue { return c.planner.claims.demands(except) }
+func (c lineCore) Claiming() map[string]bool              { return c.planner.claims.groups() }
+func (c lineCore) Do(actions gangs.Actions)               { c.planner.do(actions) }
+func (c lineCore) Wake()                                  { c.planner.wake() }
+func (c lineCore) AdmitTurnedAway()                       { c.planner.admitTurnedAway() }
+func (c lineCore) EndPlaces(group string)                 { c.planner.endPlaces(group) }
+func (c lineCore) MayAct() bool                           { return c.planner.mayAct() }
+
+// ReportPostponed tells the owner of a gang, in an Event of the leader.
+func (c lineCore) ReportPostponed(leader *corev1.Pod, action, text string) {
+	c.planner.handle.EventRecorder().WithLogger(c.planner.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", action, "%s", text)
+}
+
+// WriteEstimate writes an estimate into a Pod's annotation. The subresource status is the only part of a Pod that a
+// scheduler may change.
+func (c lineCore) WriteEstimate(ctx context.Context, pod *corev1.Pod, estimate *v1.StartEstimate) error {
+	ctx, cancel := context.WithTimeout(ctx, evictLimit)
+	defer cancel()
+	text, err := json.Marshal(estimate)
+	if err != nil {
+		return err
+	}
+	patch, err := podwrite.Patch{Metadata: podwrite.Metadata{
+		UID: pod.UID, Annotations: map[string]string{v1.AnnotationStartEstimate: string(text)},
+	}}.Bytes()
+	if err != nil {
+		return err
+	}
+	_, err = c.planner.handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if podwrite.IsGone(err) {
+		return nil
+	}
+	return err
+}

@@ -249,6 +249,17 @@ func cardUse(state placement.CardState, reserved, closed bool) Card {
 	return card
 }
 
+// Total counts the GPUs of all nodes.
+func (t *Top) Total() Sum {
+	var total Sum
+	for i := range t.Leaves {
+		for j := range t.Leaves[i].Nodes {
+			total.add(&t.Leaves[i].Nodes[j])
+		}
+	}
+	return total
+}
+
 func (s *Sum) add(node *NodeUse) {
 	s.Nodes++
 	for _, card := range node.GPUs {

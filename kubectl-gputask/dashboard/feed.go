@@ -224,7 +224,7 @@ func allPods(observed *cluster.Observation) []*corev1.Pod {
 func (f *feed) known() rows.Summary {
 	summary := rows.Summary{
 		Server: f.options.Clients.Config.Host, User: f.options.User, Namespace: f.options.Clients.Namespace, Connected: true,
-		Levels: []string{}, Models: []rows.ModelSum{}, WaitingGPUs: "0", Prometheus: f.options.Prometheus != nil, Journal: f.options.Journal != nil,
+		Levels: []string{}, Models: []analysis.Model{}, WaitingGPUs: "0", Prometheus: f.options.Prometheus != nil, Journal: f.options.Journal != nil,
 	}
 	if trouble, since := f.health.trouble(); trouble != "" {
 		summary.Connected, summary.Trouble, summary.TroubleSince = false, trouble, &metav1.Time{Time: since}

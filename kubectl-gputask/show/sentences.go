@@ -18,7 +18,10 @@ import (
 // The functions of this file return the sentences of the commands one by one, for the page in a browser, which lays them out itself.
 
 // Pair is a name with what it stands for: "Free" and "3 of 16 GPUs on 2 nodes".
-type Pair struct{ Name, Value string }
+type Pair struct {
+	Name  string `json:"label"`
+	Value string `json:"text"`
+}
 
 // plain returns a page that formats without colours.
 func plain(now time.Time) *Page { return &Page{Writer: io.Discard, Now: now} }

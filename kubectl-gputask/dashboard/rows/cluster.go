@@ -81,8 +81,7 @@ func (b *builder) node(node *corev1.Node, use *analysis.NodeUse, holders []analy
 func slicesOf(card *analysis.Card) []Slice {
 	var list []Slice
 	for i := range card.Slices {
-		one := &card.Slices[i]
-		list = append(list, Slice{Profile: one.Profile, Use: one.Use, Compute: migprofile.Compute(one.Profile)})
+		list = append(list, Slice{Slice: card.Slices[i], Compute: migprofile.Compute(card.Slices[i].Profile)})
 	}
 	return list
 }
@@ -147,12 +146,10 @@ func (b *builder) addSummary() {
 	for _, level := range b.view.Levels {
 		summary.Levels = append(summary.Levels, level.Name)
 	}
-	summary.Models = []ModelSum{}
-	for i := range b.top.Models {
-		model := &b.top.Models[i]
-		sum := sumOf(&model.Sum)
-		summary.Models = append(summary.Models, ModelSum{Model: model.Model, Pool: model.Pool, Sum: sum})
-		summary.Total.add(&sum)
+	summary.Total, summary.Models = b.top.Total(), append([]analysis.Model{}, b.top.Models...)
+	summary.Total.Utilization = nil // it changes all the time: the load of each node has its own row
+	for i := range summary.Models {
+		summary.Models[i].Utilization = nil
 	}
 	for _, problem := range b.view.Problems {
 		summary.Problems = append(summary.Problems, strings.ToValidUTF8(problem.Error(), "?"))
@@ -161,16 +158,6 @@ func (b *builder) addSummary() {
 	summary.Metered = b.top.Metered
 	summary.WaitingGPUs, summary.WaitingTasks, summary.RunningTasks = b.waiting.String(), len(b.line.Waiting), len(b.line.Running)
 	b.set.put(Summaries, "", &summary)
-}
-
-func sumOf(sum *analysis.Sum) Sum {
-	return Sum{Nodes: sum.Nodes, GPUs: sum.GPUs, Free: sum.Free, Closed: sum.Closed, Shared: sum.Shared, Busy: sum.Busy, Reserved: sum.Reserved, Divided: sum.Divided, Unhealthy: sum.Unhealthy}
-}
-
-func (s *Sum) add(other *Sum) {
-	s.Nodes, s.GPUs, s.Free, s.Closed = s.Nodes+other.Nodes, s.GPUs+other.GPUs, s.Free+other.Free, s.Closed+other.Closed
-	s.Shared, s.Busy, s.Reserved, s.Unhealthy = s.Shared+other.Shared, s.Busy+other.Busy, s.Reserved+other.Reserved, s.Unhealthy+other.Unhealthy
-	s.Divided += other.Divided
 }
 
 // stranded returns how many free GPUs, in GPUs, Pods of a task can't use because what is free together is too small: of what tasks ask for

@@ -28,7 +28,7 @@ func DecisionRow(d *journal.Decision) Decision {
 		}
 	}
 	for i := range d.Places {
-		row.Places = append(row.Places, Place{Pod: d.Places[i].Pod, Node: d.Places[i].Node, GPUs: d.Places[i].GPUs})
+		row.Places = append(row.Places, analysis.Place{Pod: d.Places[i].Pod, Node: d.Places[i].Node, GPUs: d.Places[i].GPUs})
 	}
 	if d.Refused != "" {
 		row.Refusals = append(row.Refusals, d.Refused)

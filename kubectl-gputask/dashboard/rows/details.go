@@ -7,32 +7,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 )
 
 // TaskDetails is all about one task.
 type TaskDetails struct {
-	Task        Task         `json:"task"`
-	Manifest    string       `json:"manifest"`
-	Explanation *Explanation `json:"explanation,omitempty"`
-	Members     []Member     `json:"members"`
-	Conditions  []Condition  `json:"conditions"`
-	Events      []Event      `json:"events"`
-	Actions     []Action     `json:"actions"`
-}
-
-// Line is a name with what it stands for.
-type Line struct {
-	Label string `json:"label"`
-	Text  string `json:"text"`
+	Task        Task               `json:"task"`
+	Manifest    string             `json:"manifest"`
+	Explanation *Explanation       `json:"explanation,omitempty"`
+	Members     []Member           `json:"members"`
+	Conditions  []metav1.Condition `json:"conditions"`
+	Events      []Event            `json:"events"`
+	Actions     []Action           `json:"actions"`
 }
 
 // Explanation is why a task is in its state, and what would help.
 type Explanation struct {
-	Headline string   `json:"headline"`
-	Lines    []Line   `json:"lines"`
-	Remedies []string `json:"remedies,omitempty"`
-	Moves    []Move   `json:"moves,omitempty"`
-	Places   []Place  `json:"places,omitempty"`
+	Headline string           `json:"headline"`
+	Lines    []show.Pair      `json:"lines"`
+	Remedies []string         `json:"remedies,omitempty"`
+	Moves    []Move           `json:"moves,omitempty"`
+	Places   []analysis.Place `json:"places,omitempty"`
 }
 
 // Member is one of a task's Pods, with those that it replaced.
@@ -45,15 +40,6 @@ type Member struct {
 	Reason     string           `json:"reason,omitempty"`
 	Containers []string         `json:"containers"`
 	Spans      []Span           `json:"spans"`
-}
-
-// Condition is one of a task's conditions.
-type Condition struct {
-	Type    string       `json:"type"`
-	Status  string       `json:"status"`
-	Reason  string       `json:"reason,omitempty"`
-	Message string       `json:"message,omitempty"`
-	Since   *metav1.Time `json:"since,omitempty"`
 }
 
 // Event is an Event of a task or one of its Pods.
@@ -119,9 +105,9 @@ type WhatIfAnswer struct {
 	Name      string           `json:"name"`
 	Verdict   analysis.Verdict `json:"verdict"`
 	Headline  string           `json:"headline"`
-	Lines     []Line           `json:"lines"`
+	Lines     []show.Pair      `json:"lines"`
 	Remedies  []string         `json:"remedies,omitempty"`
-	Places    []Place          `json:"places,omitempty"`
+	Places    []analysis.Place `json:"places,omitempty"`
 	Moves     []Move           `json:"moves,omitempty"`
 }
 

@@ -78,12 +78,12 @@ func TestADividedGPUIsACellOfItsSlices(t *testing.T) {
 	}
 	want := []Cell{
 		{Use: analysis.CardDivided, Percent: 28, Holders: []int{0, 1}, Slices: []Slice{
-			{Profile: "3g.40gb", Use: analysis.CardFree, Compute: 3},
-			{Profile: "1g.10gb", Use: analysis.CardBusy, Compute: 1, Holder: 1},
-			{Profile: "1g.10gb", Use: analysis.CardBusy, Compute: 1, Holder: 2},
+			{Slice: analysis.Slice{Profile: "3g.40gb", Use: analysis.CardFree}, Compute: 3},
+			{Slice: analysis.Slice{Profile: "1g.10gb", Use: analysis.CardBusy}, Compute: 1, Holder: 1},
+			{Slice: analysis.Slice{Profile: "1g.10gb", Use: analysis.CardBusy}, Compute: 1, Holder: 2},
 		}},
 		{Use: analysis.CardFree},
-		{Use: analysis.CardUnhealthy, Why: "unhealthy", Slices: []Slice{{Profile: "1g.10gb", Use: analysis.CardUnhealthy, Compute: 1}}},
+		{Use: analysis.CardUnhealthy, Why: "unhealthy", Slices: []Slice{{Slice: analysis.Slice{Profile: "1g.10gb", Use: analysis.CardUnhealthy}, Compute: 1}}},
 	}
 	if diff := cmp.Diff(want, row.GPUs); diff != "" {
 		t.Errorf("GPUs (-want +got):\n%s", diff)

@@ -32,7 +32,7 @@ const (
 // DetailsOf returns what a task, its Pods, and what is known of those that are gone say; not its explanation and its Events.
 func DetailsOf(task *clusterview.Task, gone []Life) *TaskDetails {
 	return &TaskDetails{
-		Task: *TaskRow(task), Manifest: Manifest(task.GPUTask), Members: members(task, gone), Conditions: conditions(task.Status.Conditions),
+		Task: *TaskRow(task), Manifest: Manifest(task.GPUTask), Members: members(task, gone), Conditions: append([]metav1.Condition{}, task.Status.Conditions...),
 		Events: []Event{}, Actions: actions(task.GPUTask),
 	}
 }
@@ -107,15 +107,6 @@ func (d *TaskDetails) AddGPUs(uses []analysis.Place) {
 			}
 		}
 	}
-}
-
-func conditions(given []metav1.Condition) []Condition {
-	list := make([]Condition, len(given))
-	for i := range given {
-		one := &given[i]
-		list[i] = Condition{Type: one.Type, Status: string(one.Status), Reason: one.Reason, Message: one.Message, Since: &one.LastTransitionTime}
-	}
-	return list
 }
 
 // EventOf returns an Event.

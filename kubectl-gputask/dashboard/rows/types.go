@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rows is what the page in a browser shows of a cluster, as rows of JSON. It is pure: a view of the cluster goes in. The words are
-// those of the commands, from package show. web/src/api.ts declares the same types for the page, with what each field means.
+// those of the commands, from package show, and what the commands write with "-o json" has the same types. web/src/api.ts declares all of
+// them for the page, with what each field means.
 package rows
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 // Set is the rows of all collections, by collection and key.
@@ -28,46 +30,26 @@ const (
 
 // Summary is the only row of its collection; its key is empty.
 type Summary struct {
-	Server       string       `json:"server"`
-	User         string       `json:"user,omitempty"`
-	Namespace    string       `json:"namespace"`
-	Connected    bool         `json:"connected"`
-	Trouble      string       `json:"trouble,omitempty"`
-	TroubleSince *metav1.Time `json:"troubleSince,omitempty"`
-	Hidden       []string     `json:"hidden,omitempty"`
-	Problems     []string     `json:"problems,omitempty"`
-	Levels       []string     `json:"levels"`
-	Models       []ModelSum   `json:"models"`
-	Total        Sum          `json:"total"`
-	WaitingGPUs  string       `json:"waitingGPUs"`
-	WaitingTasks int          `json:"waitingTasks"`
-	RunningTasks int          `json:"runningTasks"`
-	StrandedGPUs float64      `json:"strandedGPUs"`
+	Server       string           `json:"server"`
+	User         string           `json:"user,omitempty"`
+	Namespace    string           `json:"namespace"`
+	Connected    bool             `json:"connected"`
+	Trouble      string           `json:"trouble,omitempty"`
+	TroubleSince *metav1.Time     `json:"troubleSince,omitempty"`
+	Hidden       []string         `json:"hidden,omitempty"`
+	Problems     []string         `json:"problems,omitempty"`
+	Levels       []string         `json:"levels"`
+	Models       []analysis.Model `json:"models"`
+	Total        analysis.Sum     `json:"total"`
+	WaitingGPUs  string           `json:"waitingGPUs"`
+	WaitingTasks int              `json:"waitingTasks"`
+	RunningTasks int              `json:"runningTasks"`
+	StrandedGPUs float64          `json:"strandedGPUs"`
 	// StrandedFor is what the Pods ask for that can't use them.
 	StrandedFor string `json:"strandedFor,omitempty"`
 	Metered     bool   `json:"metered"`
 	Prometheus  bool   `json:"prometheus"`
 	Journal     bool   `json:"journal"`
-}
-
-// Sum counts GPUs by their use.
-type Sum struct {
-	Nodes     int `json:"nodes"`
-	GPUs      int `json:"gpus"`
-	Free      int `json:"free"`
-	Closed    int `json:"closed,omitempty"`
-	Shared    int `json:"shared,omitempty"`
-	Busy      int `json:"busy"`
-	Reserved  int `json:"reserved,omitempty"`
-	Divided   int `json:"divided,omitempty"`
-	Unhealthy int `json:"unhealthy,omitempty"`
-}
-
-// ModelSum is the Sum of a model in a pool.
-type ModelSum struct {
-	Model string `json:"model"`
-	Pool  string `json:"pool,omitempty"`
-	Sum
 }
 
 // Node is a node with its GPUs.
@@ -94,8 +76,7 @@ type Cell struct {
 
 // Slice is a MIG slice of a GPU. Its Holder is the number of a holder of the node, from 1; 0 for none.
 type Slice struct {
-	Profile string           `json:"profile"`
-	Use     analysis.CardUse `json:"use"`
+	analysis.Slice
 	// Compute is how many of the GPU's compute slices it has.
 	Compute int `json:"compute"`
 	Holder  int `json:"holder,omitempty"`
@@ -137,32 +118,20 @@ type Task struct {
 
 // Entry is something that waits for GPUs.
 type Entry struct {
-	Kind          string      `json:"kind"`
-	Namespace     string      `json:"namespace"`
-	Name          string      `json:"name"`
-	Turn          int         `json:"turn"`
-	Queue         string      `json:"queue,omitempty"`
-	Position      int         `json:"position"`
-	GPUs          string      `json:"gpus"`
-	Model         string      `json:"model,omitempty"`
-	Pods          int         `json:"pods"`
-	Priority      int32       `json:"priority"`
-	PriorityClass string      `json:"priorityClass,omitempty"`
-	Since         metav1.Time `json:"since"`
-	Reason        string      `json:"reason"`
-	Help          string      `json:"help,omitempty"`
-	Refused       bool        `json:"refused,omitempty"`
+	analysis.LineEntry
+	// Turn is its place among all that waits, from 0.
+	Turn   int    `json:"turn"`
+	Reason string `json:"reason"`
+	Help   string `json:"help,omitempty"`
 	// Never is true if it would not fit even if nothing else ran.
 	Never          bool      `json:"never,omitempty"`
 	EstimatedStart *Estimate `json:"estimatedStart,omitempty"`
 }
 
-// Estimate is when something is expected to start.
+// Estimate is when something is expected to start, and after what.
 type Estimate struct {
-	Earliest *metav1.Time `json:"earliest,omitempty"`
-	Likely   metav1.Time  `json:"likely"`
-	Latest   *metav1.Time `json:"latest,omitempty"`
-	Message  string       `json:"message,omitempty"`
+	*v1.StartEstimate
+	Message string `json:"message,omitempty"`
 }
 
 // Queue is a GPUQueue.
@@ -179,45 +148,37 @@ type Queue struct {
 	Problem   string                   `json:"problem,omitempty"`
 }
 
-// Place is where a Pod is or goes.
-type Place struct {
-	Pod    string           `json:"pod"`
-	Node   string           `json:"node"`
-	GPUs   []int            `json:"gpus,omitempty"`
-	Slices map[string]int64 `json:"slices,omitempty"`
-}
-
 // Plan is a MovePlan.
 type Plan struct {
-	Name           string       `json:"name"`
-	UID            string       `json:"uid"`
-	Phase          string       `json:"phase"`
-	Goal           string       `json:"goal"`
-	Reason         string       `json:"reason"`
-	Message        string       `json:"message,omitempty"`
-	For            string       `json:"for,omitempty"`
-	Approved       bool         `json:"approved"`
-	Aborted        bool         `json:"aborted"`
-	CostGPUSeconds int64        `json:"costGPUSeconds"`
-	LostGPUSeconds int64        `json:"lostGPUSeconds"`
-	Gain           string       `json:"gain"`
-	RealGain       string       `json:"realGain,omitempty"`
-	Moves          []Move       `json:"moves"`
-	Places         []Place      `json:"places,omitempty"`
-	Created        metav1.Time  `json:"created"`
-	Finished       *metav1.Time `json:"finished,omitempty"`
+	Name           string           `json:"name"`
+	UID            string           `json:"uid"`
+	Phase          string           `json:"phase"`
+	Goal           string           `json:"goal"`
+	Reason         string           `json:"reason"`
+	Message        string           `json:"message,omitempty"`
+	For            string           `json:"for,omitempty"`
+	Approved       bool             `json:"approved"`
+	Aborted        bool             `json:"aborted"`
+	CostGPUSeconds int64            `json:"costGPUSeconds"`
+	LostGPUSeconds int64            `json:"lostGPUSeconds"`
+	Gain           string           `json:"gain"`
+	RealGain       string           `json:"realGain,omitempty"`
+	Moves          []Move           `json:"moves"`
+	Places         []analysis.Place `json:"places,omitempty"`
+	Created        metav1.Time      `json:"created"`
+	Finished       *metav1.Time     `json:"finished,omitempty"`
 }
 
 // Move is one Pod that leaves its place.
 type Move struct {
-	Task           string `json:"task"`
-	Pod            string `json:"pod"`
-	GPUs           string `json:"gpus"`
-	From           Place  `json:"from"`
-	To             Place  `json:"to"`
-	State          string `json:"state"`
-	CostGPUSeconds int64  `json:"costGPUSeconds"`
-	Reason         string `json:"reason,omitempty"`
+	Task           string         `json:"task"`
+	Pod            string         `json:"pod"`
+	GPUs           string         `json:"gpus"`
+	From           analysis.Place `json:"from"`
+	To             analysis.Place `json:"to"`
+	State          string         `json:"state"`
+	CostGPUSeconds int64          `json:"costGPUSeconds"`
+	Reason         string         `json:"reason,omitempty"`
 }
 
 // Sample is one moment of the history, in GPUs.

@@ -115,11 +115,7 @@ func compareBools(x, y bool) int {
 }
 
 func entryRow(entry *analysis.LineEntry) *Entry {
-	row := &Entry{
-		Kind: entry.Kind, Namespace: entry.Namespace, Name: entry.Name, Queue: entry.Queue, Position: entry.Position, GPUs: entry.GPUs, Model: entry.Model,
-		Pods: entry.Pods, Priority: entry.Priority, PriorityClass: entry.PriorityClass, Since: entry.Since, Refused: entry.Refused,
-	}
-	row.Reason = show.EntryReason(entry)
+	row := &Entry{LineEntry: *entry, Reason: show.EntryReason(entry)}
 	if strings.Contains(entry.Reason, placement.NeverText) {
 		row.Reason = strings.Join(strings.Fields(entry.Reason), " ") // it waits for nobody to end
 	}
@@ -132,7 +128,7 @@ func entryRow(entry *analysis.LineEntry) *Entry {
 	row.Never = strings.Contains(row.Reason, placement.NeverText)
 	// Estimates don't take into account which nodes belong together.
 	if estimate := entry.EstimatedStart; estimate != nil && !entry.Refused && !row.Never {
-		row.EstimatedStart = &Estimate{Earliest: &estimate.Earliest, Likely: estimate.Likely, Latest: &estimate.Latest, Message: show.Waits(estimate)}
+		row.EstimatedStart = &Estimate{StartEstimate: estimate, Message: show.Waits(estimate)}
 	}
 	return row
 }
@@ -213,32 +209,14 @@ func MoveRows(view *analysis.View, moves []v1.Move, states []v1.MoveStatus) []Mo
 	return list
 }
 
-func placeOf(view *analysis.View, pod string, place *v1.MovePlace) Place {
+func placeOf(view *analysis.View, pod string, place *v1.MovePlace) analysis.Place {
 	cards := view.Cards[place.Node]
-	return Place{Pod: pod, Node: place.Node, GPUs: cards.Numbers(cards.Listed(place.GPUs))}
-}
-
-// Places returns where Pods go.
-func Places(places []analysis.Place) []Place {
-	list := make([]Place, len(places))
-	for i, place := range places {
-		list[i] = Place(place)
-	}
-	return list
-}
-
-// Lines returns names with what they stand for.
-func Lines(pairs []show.Pair) []Line {
-	lines := make([]Line, len(pairs))
-	for i, pair := range pairs {
-		lines[i] = Line{Label: pair.Name, Text: pair.Value}
-	}
-	return lines
+	return analysis.Place{Pod: pod, Node: place.Node, GPUs: cards.Numbers(cards.Listed(place.GPUs))}
 }
 
 // ExplanationOf returns an explanation.
 func ExplanationOf(view *analysis.View, e *analysis.Explanation, now time.Time) *Explanation {
-	row := &Explanation{Headline: show.ExplanationHeadline(e, now), Lines: Lines(show.ExplanationPairs(e, now)), Places: Places(e.Uses)}
+	row := &Explanation{Headline: show.ExplanationHeadline(e, now), Lines: show.ExplanationPairs(e, now), Places: e.Uses}
 	if e.Outlook == nil {
 		return row
 	}
@@ -247,7 +225,7 @@ func ExplanationOf(view *analysis.View, e *analysis.Explanation, now time.Time) 
 		row.Moves = MoveRows(view, e.Outlook.Moves, nil)
 	}
 	if len(e.Outlook.Places) > 0 {
-		row.Places = Places(e.Outlook.Places)
+		row.Places = e.Outlook.Places
 	}
 	return row
 }
@@ -255,8 +233,8 @@ func ExplanationOf(view *analysis.View, e *analysis.Explanation, now time.Time) 
 // WhatIfRow returns the answer for a hypothetical task.
 func WhatIfRow(view *analysis.View, answer *analysis.WhatIf) WhatIfAnswer {
 	return WhatIfAnswer{
-		Namespace: answer.Namespace, Name: answer.Name, Verdict: answer.Verdict, Headline: show.WhatIfHeadline(answer), Lines: Lines(show.WhatIfPairs(answer, view.Now)),
-		Remedies: answer.Remedies, Places: Places(answer.Places), Moves: MoveRows(view, answer.Moves, nil),
+		Namespace: answer.Namespace, Name: answer.Name, Verdict: answer.Verdict, Headline: show.WhatIfHeadline(answer), Lines: show.WhatIfPairs(answer, view.Now),
+		Remedies: answer.Remedies, Places: answer.Places, Moves: MoveRows(view, answer.Moves, nil),
 	}
 }
 

@@ -14,8 +14,8 @@ export function taskDetails(task, nodes) {
     ...(waits ? { explanation: explanationOf(task, free) } : {}),
     members: Array.from({ length: task.pods }, (_, index) => memberOf(task, index)),
     conditions: [
-      { type: waits ? "Waiting" : "Started", status: "True", reason: waits ? "NoRoom" : "AllRunning", message: task.message ?? "All Pods run", since: task.created },
-      { type: "QuotaReserved", status: waits ? "False" : "True", since: task.created },
+      { type: waits ? "Waiting" : "Started", status: "True", reason: waits ? "NoRoom" : "AllRunning", message: task.message ?? "All Pods run", lastTransitionTime: task.created },
+      { type: "QuotaReserved", status: waits ? "False" : "True", lastTransitionTime: task.created },
     ],
     events: [
       { time: at(8), count: 14, type: "Warning", object: `Pod ${task.name}-0`, reason: "FailedScheduling", message: "0/60 nodes are available: 4 have too few free GPUs, 3 have another GPU model." },

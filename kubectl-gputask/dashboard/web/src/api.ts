@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the server sends and takes, as ../../rows.go and its neighbours write it. Times are RFC 3339 texts in UTC;
+// What the server sends and takes, as ../../rows and, where it is what "-o json" of a command writes, the analysis of the commands declare it. Times are RFC 3339 texts in UTC;
 // amounts of GPUs that are texts are written as gpu-amount of a GPUTask ("8", "0.5").
 
 /** The live data, by collection and key. The server sends all of it once, and then what has changed. */
@@ -158,8 +158,8 @@ export interface Waiting {
   /** The order in which all that waits is served, from 0. */
   turn: number;
   queue?: string;
-  /** Its place in its queue, from 1; 0 if it is not known or it is not served. */
-  position: number;
+  /** Its place in its queue, from 1; absent if it is not known or it is not served. */
+  position?: number;
   gpus: string;
   model?: string;
   pods: number;
@@ -178,9 +178,9 @@ export interface Waiting {
 }
 
 export interface Estimate {
-  earliest?: string;
+  earliest: string;
   likely: string;
-  latest?: string;
+  latest: string;
   /** What it waits for, and whether its place is reserved. */
   message?: string;
 }
@@ -321,7 +321,7 @@ export interface Condition {
   status: string;
   reason?: string;
   message?: string;
-  since?: string;
+  lastTransitionTime: string;
 }
 
 export interface Event {

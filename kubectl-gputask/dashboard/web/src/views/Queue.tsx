@@ -97,7 +97,7 @@ function Expected({ estimate }: { estimate: Estimate | undefined }): JSX.Element
 function queueText(waiting: Waiting): string {
   const priority = `priority ${waiting.priority}`;
   if (!waiting.queue) return priority;
-  return waiting.position > 0 ? `place ${number(waiting.position)} in queue ${waiting.queue}, ${priority}` : `queue ${waiting.queue}, ${priority}`;
+  return waiting.position ? `place ${number(waiting.position)} in queue ${waiting.queue}, ${priority}` : `queue ${waiting.queue}, ${priority}`;
 }
 
 function shapeText(waiting: Waiting): string {

@@ -125,7 +125,7 @@ function Conditions({ conditions }: { conditions: readonly Condition[] }): JSX.E
         <tbody>
           {conditions.map((condition) => (
             <tr key={condition.type}>
-              <th scope="row">{condition.type}</th><td>{condition.status}</td><td class="nowrap"><Time at={condition.since} /></td>
+              <th scope="row">{condition.type}</th><td>{condition.status}</td><td class="nowrap"><Time at={condition.lastTransitionTime} /></td>
               <td>{condition.reason || "–"}</td><td class="message">{condition.message || "–"}</td>
             </tr>
           ))}

@@ -6,7 +6,6 @@ package admissioncheck
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/pkg/gpufit"
@@ -72,7 +72,7 @@ func (c *Check) answer(ctx context.Context, checks sets.Set[string]) error {
 	for i := range asking {
 		workloads[i] = asking[i].Workload
 	}
-	answers := gpufit.Answers(cluster, c.flavor, arriving, workloads)
+	answers := gpufit.Answers(cluster, kueue.FlavorsIn(c.api), arriving, workloads)
 	var errs []error
 	for i := range asking {
 		errs = append(errs, c.say(ctx, asking[i], answers[i]))
@@ -145,18 +145,6 @@ func (c *Check) cluster() (gpufit.Cluster, error) {
 	return gpufit.Cluster{Nodes: nodes, Pods: pods, Levels: c.options.Levels, Now: c.deps.Clock.Now()}, nil
 }
 
-func (c *Check) flavor(name string) *kueue.ResourceFlavor {
-	object := c.api.Get(kueue.ResourceFlavors, "", name)
-	if object == nil {
-		return nil
-	}
-	flavor, err := kueue.Read[kueue.ResourceFlavor](object)
-	if err != nil {
-		return nil // can't happen: the API server has checked it
-	}
-	return flavor
-}
-
 // say writes an answer into the Workload's status, if it has changed.
 func (c *Check) say(ctx context.Context, one asking, answer gpufit.Answer) error {
 	verdict := gpufit.Verdict(one.Workload, one.check, answer, gpufit.Times{Patience: c.options.Patience, Retry: c.options.Retry}, c.deps.Clock.Now())
@@ -186,14 +174,9 @@ func (c *Check) saidLately(workload types.UID) bool {
 
 // patch changes the status of an object, if it is still of the version that was read.
 func (c *Check) patch(ctx context.Context, resource string, object metav1.Object, status map[string]any) error {
-	bytes, err := json.Marshal(map[string]any{
+	err := c.api.Patch(ctx, resource, cache.MetaObjectToName(object), map[string]any{
 		"metadata": map[string]any{"resourceVersion": object.GetResourceVersion(), "uid": object.GetUID()}, "status": status,
-	})
-	if err != nil {
-		return err
-	}
-	_, err = c.deps.Dynamic.Resource(kueue.Resource(resource)).Namespace(object.GetNamespace()).
-		Patch(ctx, object.GetName(), types.MergePatchType, bytes, metav1.PatchOptions{}, "status")
+	}, "status")
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing %s %s: %w", resource, object.GetName(), err)
 	}

@@ -8,7 +8,6 @@ package workloads
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
@@ -147,7 +145,7 @@ func (w *Workloads) Admission(task *v1.GPUTask, pods []*corev1.Pod) (admission *
 	if err != nil {
 		return nil, true, err
 	}
-	admission, err = kueue.AdmissionOf(task, workload, w.flavor)
+	admission, err = kueue.AdmissionOf(task, workload, kueue.FlavorsIn(w.api))
 	return admission, true, err
 }
 
@@ -167,18 +165,6 @@ func (w *Workloads) of(task *v1.GPUTask) (*kueue.Workload, error) {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	return kueue.Read[kueue.Workload](object)
-}
-
-func (w *Workloads) flavor(name string) *kueue.ResourceFlavor {
-	object := w.api.Get(kueue.ResourceFlavors, "", name)
-	if object == nil {
-		return nil
-	}
-	flavor, err := kueue.Read[kueue.ResourceFlavor](object)
-	if err != nil {
-		return nil // can't happen: the API server has checked it
-	}
-	return flavor
 }
 
 // Report brings the Workload of a task up to date, given the plan that was carried out for it and its Pods before.
@@ -224,19 +210,10 @@ func (w *Workloads) do(ctx context.Context, task *v1.GPUTask, workload *kueue.Wo
 		if err != nil {
 			return err
 		}
-		return patch(ctx, client, workload.Name, workload.SpecPatch(wanted))
+		return w.api.Patch(ctx, kueue.Workloads, cache.MetaObjectToName(workload), workload.SpecPatch(wanted))
 	default:
-		return patch(ctx, client, workload.Name, step.Status.Patch(workload), "status")
+		return w.api.Patch(ctx, kueue.Workloads, cache.MetaObjectToName(workload), step.Status.Patch(workload), "status")
 	}
-}
-
-func patch(ctx context.Context, client dynamic.ResourceInterface, name string, change map[string]any, subresources ...string) error {
-	bytes, err := json.Marshal(change)
-	if err != nil {
-		return err
-	}
-	_, err = client.Patch(ctx, name, types.MergePatchType, bytes, metav1.PatchOptions{}, subresources...)
-	return err
 }
 
 // wantedBy returns the Workload that a task should have.

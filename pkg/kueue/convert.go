@@ -19,6 +19,26 @@ func Read[T any](object *unstructured.Unstructured) (*T, error) {
 	return typed, nil
 }
 
+// Cache is the objects of Kueue's API that a process watches. Get returns nil if there is none.
+type Cache interface {
+	Get(resource, namespace, name string) *unstructured.Unstructured
+}
+
+// FlavorsIn returns what finds the ResourceFlavors of a cache.
+func FlavorsIn(cache Cache) Flavors {
+	return func(name string) *ResourceFlavor {
+		object := cache.Get(ResourceFlavors, "", name)
+		if object == nil {
+			return nil
+		}
+		flavor, err := Read[ResourceFlavor](object)
+		if err != nil {
+			return nil // can't happen: the API server has checked it
+		}
+		return flavor
+	}
+}
+
 // Unstructured returns a Workload as dynamic clients send it.
 func (w *Workload) Unstructured() (*unstructured.Unstructured, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(w)

@@ -7,12 +7,14 @@ package optional
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
@@ -182,6 +184,17 @@ func (o *API) List(resource string) []*unstructured.Unstructured {
 		}
 	}
 	return list
+}
+
+// Patch merges a change into an object, or into a subresource of it.
+func (o *API) Patch(ctx context.Context, resource string, name cache.ObjectName, change map[string]any, subresources ...string) error {
+	bytes, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	_, err = o.client.Resource(o.version.WithResource(resource)).Namespace(name.Namespace).
+		Patch(ctx, name.Name, types.MergePatchType, bytes, metav1.PatchOptions{}, subresources...)
+	return err
 }
 
 func (o *API) store(resource string) cache.Store {

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image is pure: it builds OCI images from files, without a container engine. The same
+// Package image builds OCI images from files, without a container engine. The same
 // files give the same digest.
 package image
 

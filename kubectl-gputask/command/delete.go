@@ -14,8 +14,8 @@ import (
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/change"
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
-	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 type deletion struct {
@@ -90,7 +90,7 @@ func (d *deletion) waitUntilGone(ctx context.Context, clients *cluster.Clients, 
 			return nil
 		}
 		if remaining != reported && reported >= 0 {
-			fmt.Fprintf(d.ErrOut, "waiting until %s gone\n", show.Count(remaining, "object")+" "+isAre(remaining))
+			fmt.Fprintf(d.ErrOut, "waiting until %s gone\n", plural.Count(remaining, "object")+" "+plural.Verb(remaining, "is", "are"))
 		}
 		reported = remaining
 		if err := d.pause(ctx); err != nil {
@@ -115,13 +115,6 @@ func countRemaining(ctx context.Context, clients *cluster.Clients, tasks []v1.GP
 		}
 	}
 	return remaining, nil
-}
-
-func isAre(count int) string {
-	if count == 1 {
-		return "is"
-	}
-	return "are"
 }
 
 // podsOf returns the Pods that a task controls, ordered by index.

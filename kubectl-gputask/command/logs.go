@@ -17,6 +17,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 type logs struct {
@@ -123,7 +124,7 @@ func (l *logs) print(ctx context.Context, clients *cluster.Clients, task *v1.GPU
 		}
 	}
 	if missing > 0 {
-		fmt.Fprintf(l.ErrOut, "%s not begun: %s\n", show.Count(missing, "Pod")+" "+haveHas(missing), orHint(task.Status.Message))
+		fmt.Fprintf(l.ErrOut, "%s not begun: %s\n", plural.Count(missing, "Pod")+" "+plural.Verb(missing, "has", "have"), orHint(task.Status.Message))
 	}
 	return failures
 }
@@ -172,13 +173,6 @@ func (l *logs) writer(prefix string) func(string) {
 		defer l.mu.Unlock()
 		fmt.Fprint(l.Out, prefix, line, "\n")
 	}
-}
-
-func haveHas(count int) string {
-	if count == 1 {
-		return "has"
-	}
-	return "have"
 }
 
 // orHint returns a hint at "explain" for a task without a message.

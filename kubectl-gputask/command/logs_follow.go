@@ -12,8 +12,8 @@ import (
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/podlogs"
-	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/plural"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
@@ -75,7 +75,7 @@ func (f *following) prepare(ctx context.Context, tasks []v1.GPUTask) error {
 	}
 	if streams > f.maxStreams {
 		return fmt.Errorf("--follow would follow %s, but at most %d at the same time are allowed: choose some with --index, or allow more with --max-log-requests=%d",
-			show.Count(streams, "Pod"), f.maxStreams, streams)
+			plural.Count(streams, "Pod"), f.maxStreams, streams)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (f *following) start(ctx context.Context, group *errgroup.Group, task *v1.G
 func (f *following) warnOfLimit(running int) {
 	if running > f.maxStreams && !f.warned {
 		f.warned = true
-		f.warn(fmt.Errorf("%s run, but only %d are followed at the same time: allow more with --max-log-requests=%d", show.Count(running, "Pod"), f.maxStreams, running))
+		f.warn(fmt.Errorf("%s run, but only %d are followed at the same time: allow more with --max-log-requests=%d", plural.Count(running, "Pod"), f.maxStreams, running))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // Description is a task with its Pods and Events.
@@ -92,7 +93,7 @@ func reschedulingText(task *v1.GPUTask) string {
 		}
 	}
 	if task.Status.Moves > 0 {
-		text += "; moved " + Count(int(task.Status.Moves), "time")
+		text += "; moved " + plural.Count(int(task.Status.Moves), "time")
 	}
 	if last := task.Status.LastMove; last != nil {
 		text += fmt.Sprintf(", last at %s by MovePlan %s", last.Time.UTC().Format(time.DateTime), last.Plan)

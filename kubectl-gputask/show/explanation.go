@@ -14,6 +14,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // Explanation writes why a task is in its current state, on one screen.
@@ -115,9 +116,9 @@ func verdictText(o *analysis.Outlook) string {
 	case analysis.AfterPreemption:
 		return "it fits when " + victimsText(o)
 	case analysis.AfterMoves:
-		return "it fits after " + Count(len(o.Moves), "move")
+		return "it fits after " + plural.Count(len(o.Moves), "move")
 	case analysis.WhenOthersEnd:
-		return "it fits when " + abbreviate(o.Ends, 3) + " " + haveEnded(len(o.Ends)) + ", at the latest at " + clockTime(o.At)
+		return "it fits when " + abbreviate(o.Ends, 3) + " " + plural.Verb(len(o.Ends), "has ended", "have ended") + ", at the latest at " + clockTime(o.At)
 	case analysis.Sometime:
 		return "it waits until other tasks end, at an unknown time"
 	case analysis.Never:
@@ -132,19 +133,12 @@ func victimsText(o *analysis.Outlook) string {
 	preempted, reclaimed := len(o.Victims)-len(o.Reclaimed), len(o.Reclaimed)
 	switch {
 	case reclaimed == 0:
-		return Count(preempted, "task") + " of lower priority " + leave(preempted)
+		return plural.Count(preempted, "task") + " of lower priority " + plural.Verb(preempted, "leaves", "leave")
 	case preempted == 0:
-		return Count(reclaimed, "task") + " on GPUs that other queues have borrowed " + leave(reclaimed)
+		return plural.Count(reclaimed, "task") + " on GPUs that other queues have borrowed " + plural.Verb(reclaimed, "leaves", "leave")
 	default:
 		return fmt.Sprintf("%d tasks leave (%d of lower priority, %d on GPUs that other queues have borrowed)", len(o.Victims), preempted, reclaimed)
 	}
-}
-
-func leave(count int) string {
-	if count == 1 {
-		return "leaves"
-	}
-	return "leave"
 }
 
 func orDefault(name string) string {
@@ -191,7 +185,7 @@ func Slices(byProfile map[string]int64) string {
 
 // slicesText returns "1 MIG slice of profile 1g.10gb" or "2 MIG slices of profile 1g.10gb".
 func slicesText(count int, profile string) string {
-	return Count(count, "MIG slice") + " of profile " + profile
+	return plural.Count(count, "MIG slice") + " of profile " + profile
 }
 
 // numbers formats a list with its ranges shortened: "0-3,5".
@@ -214,7 +208,7 @@ func numbers(list []int) string {
 }
 
 func position(e *analysis.Explanation) string {
-	text := fmt.Sprintf("%d of %s", e.Position, Count(e.Queue, "task")+" that "+waits(e.Queue))
+	text := fmt.Sprintf("%d of %s", e.Position, plural.Count(e.Queue, "task")+" that "+plural.Verb(e.Queue, "waits", "wait"))
 	if e.InQueue != nil {
 		text += " in queue " + e.InQueue.Name
 	}
@@ -243,13 +237,6 @@ func inQueueText(q *analysis.QueuePlace) string {
 	return text
 }
 
-func waits(count int) string {
-	if count == 1 {
-		return "waits"
-	}
-	return "wait"
-}
-
 func freeText(f *analysis.Free) string {
 	if f.Nodes == 0 && f.Profile != "" {
 		return "nothing: no eligible node has MIG slices of profile " + f.Profile
@@ -257,12 +244,12 @@ func freeText(f *analysis.Free) string {
 	if f.Nodes == 0 {
 		return "nothing: no node is eligible"
 	}
-	of := Count(f.GPUs, "GPU")
+	of := plural.Count(f.GPUs, "GPU")
 	if f.Profile != "" {
 		of = slicesText(f.GPUs, f.Profile)
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d of %s", f.Whole, of+" on "+Count(f.Nodes-f.Closed, "node"))
+	fmt.Fprintf(&text, "%d of %s", f.Whole, of+" on "+plural.Count(f.Nodes-f.Closed, "node"))
 	if f.LargestBlock > 0 {
 		fmt.Fprintf(&text, ", at most %d together (%s)", f.LargestBlock, f.BlockOn)
 	}
@@ -275,7 +262,7 @@ func freeText(f *analysis.Free) string {
 		}
 	}
 	if f.Closed > 0 {
-		text.WriteString("; " + Count(f.Closed, "node") + " cordoned, not ready or not offering GPUs")
+		text.WriteString("; " + plural.Count(f.Closed, "node") + " cordoned, not ready or not offering GPUs")
 	}
 	return text.String()
 }
@@ -326,7 +313,7 @@ func outlook(p *Page, o *analysis.Outlook) {
 		p.Printf("  %s\n", abbreviate(o.Reclaimed, 8))
 	}
 	if len(o.Moves) > 0 {
-		p.Title(fmt.Sprintf("%s would make room, at a cost of %s of GPU time", Count(len(o.Moves), "move"), gpuTime(o.CostGPUSeconds)))
+		p.Title(fmt.Sprintf("%s would make room, at a cost of %s of GPU time", plural.Count(len(o.Moves), "move"), gpuTime(o.CostGPUSeconds)))
 		moves(p, &v1.MovePlan{Spec: v1.MovePlanSpec{Moves: o.Moves}})
 	}
 	if o.At != nil {
@@ -359,7 +346,7 @@ func problems(p *Page, list []string) {
 	if len(list) == 0 {
 		return
 	}
-	p.Printf("\n%s\n", p.Paint(Yellow, Count(len(list), "thing")+" in the cluster could not be read and "+areNot(len(list))+" counted:"))
+	p.Printf("\n%s\n", p.Paint(Yellow, plural.Count(len(list), "thing")+" in the cluster could not be read and "+plural.Verb(len(list), "is not", "are not")+" counted:"))
 	const shown = 3
 	for i, problem := range list {
 		if i == shown {
@@ -368,13 +355,6 @@ func problems(p *Page, list []string) {
 		}
 		p.Printf("  %s\n", problem)
 	}
-}
-
-func areNot(count int) string {
-	if count == 1 {
-		return "is not"
-	}
-	return "are not"
 }
 
 // clockTime formats a time of day.
@@ -400,7 +380,7 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 		p.Printf("  in queue %s\n", queue)
 	}
 	if answer.Ahead > 0 && o.Verdict != analysis.Invalid && o.Verdict != analysis.QueueRefuses {
-		p.Printf("  %s that %s already would be served before it\n", Count(answer.Ahead, "task"), waits(answer.Ahead))
+		p.Printf("  %s that %s already would be served before it\n", plural.Count(answer.Ahead, "task"), plural.Verb(answer.Ahead, "waits", "wait"))
 	}
 	if equal := answer.Equal; equal != nil {
 		p.Printf("  %s asks for the same and waits already: it is expected to start %s\n", equal.Name, p.expectation(equal.EstimatedStart))
@@ -414,30 +394,17 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 // whatIfText describes a verdict on a hypothetical task.
 func whatIfText(o *analysis.Outlook) string {
 	switch o.Verdict {
-	case analysis.QueueRefuses:
-		return "may not use its queue: " + o.Problem
 	case analysis.QueueLimit:
-		return "waits, its queue is at a limit: " + o.Problem
+		return "waits, " + verdictText(o)
 	case analysis.Now:
 		return "fits now"
 	case analysis.AfterPreemption:
 		return "fits now, and " + victimsText(o) + " for it"
-	case analysis.AfterMoves:
-		return "fits after " + Count(len(o.Moves), "move")
-	case analysis.WhenOthersEnd:
-		return "fits when " + abbreviate(o.Ends, 3) + " " + haveEnded(len(o.Ends)) + ", at the latest at " + clockTime(o.At)
 	case analysis.Sometime:
 		return "fits when other tasks end, at an unknown time"
-	case analysis.Never:
-		return "does not fit on the nodes of this cluster, even if they were empty"
-	default:
+	case analysis.Invalid:
 		return o.Problem
+	default:
+		return strings.TrimPrefix(verdictText(o), "it ")
 	}
-}
-
-func haveEnded(count int) string {
-	if count == 1 {
-		return "has ended"
-	}
-	return "have ended"
 }

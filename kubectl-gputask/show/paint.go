@@ -66,14 +66,6 @@ func (p *Page) Age(since time.Time) string {
 // span formats a duration as kubectl does.
 func span(length time.Duration) string { return duration.HumanDuration(length) }
 
-// Count returns "1 Pod" or "2 Pods".
-func Count(number int, noun string) string {
-	if number == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", number, noun)
-}
-
 // gpus formats an amount of GPUs, given in percent of one.
 func gpus(percent int) string {
 	if percent%100 == 0 {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // Plans writes a table of MovePlans.
@@ -56,7 +57,7 @@ func Plan(p *Page, plan *v1.MovePlan) {
 	}
 	f.add("Approved", approvalText(plan))
 	f.write(p)
-	p.Title(Count(len(plan.Spec.Moves), "move"))
+	p.Title(plural.Count(len(plan.Spec.Moves), "move"))
 	moves(p, plan)
 	if len(plan.Spec.Places) > 0 {
 		p.Title(reservedTitle(plan))
@@ -199,11 +200,11 @@ func cardCount(uuids []string) string {
 func gain(g *v1.MoveGain) string {
 	switch {
 	case g.GPUs > 0:
-		return Count(int(g.GPUs), "GPU")
+		return plural.Count(int(g.GPUs), "GPU")
 	case len(g.Nodes) > 0:
-		return Count(len(g.Nodes), "node")
+		return plural.Count(len(g.Nodes), "node")
 	case len(g.Domains) > 0:
-		return Count(len(g.Domains), "domain")
+		return plural.Count(len(g.Domains), "domain")
 	default:
 		return "none"
 	}
@@ -212,13 +213,13 @@ func gain(g *v1.MoveGain) string {
 func gainText(g *v1.MoveGain) string {
 	var parts []string
 	if g.GPUs > 0 {
-		parts = append(parts, Count(int(g.GPUs), "GPU"))
+		parts = append(parts, plural.Count(int(g.GPUs), "GPU"))
 	}
 	if len(g.Nodes) > 0 {
-		parts = append(parts, Count(len(g.Nodes), "whole node")+" ("+abbreviate(g.Nodes, 3)+")")
+		parts = append(parts, plural.Count(len(g.Nodes), "whole node")+" ("+abbreviate(g.Nodes, 3)+")")
 	}
 	if len(g.Domains) > 0 {
-		parts = append(parts, Count(len(g.Domains), "whole domain")+" ("+abbreviate(g.Domains, 3)+")")
+		parts = append(parts, plural.Count(len(g.Domains), "whole domain")+" ("+abbreviate(g.Domains, 3)+")")
 	}
 	if len(parts) == 0 {
 		return "none"

@@ -13,6 +13,7 @@ import (
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // Queue writes all about a queue.
@@ -29,7 +30,7 @@ func Queue(p *Page, r *analysis.QueueReport) {
 	f.add("Share", shareText(r))
 	f.add("Fair share", factorText(queue.Status.Usage))
 	f.addIf("GPU time", gpuTimeText(p, queue.Status.Usage))
-	f.add("Tasks", fmt.Sprintf("%d %s GPUs, %d %s", queue.Status.Running, holds(queue.Status.Running), queue.Status.Waiting, waits(int(queue.Status.Waiting))))
+	f.add("Tasks", fmt.Sprintf("%d %s GPUs, %d %s", queue.Status.Running, plural.Verb(queue.Status.Running, "holds", "hold"), queue.Status.Waiting, plural.Verb(queue.Status.Waiting, "waits", "wait")))
 	f.addIf("Problem", p.Paint(Red, oneLine(r.Problem)))
 	f.write(p)
 	queueResources(p, r)
@@ -131,13 +132,6 @@ func gpuTimeText(p *Page, usage *v1.GPUQueueTime) string {
 	return text
 }
 
-func holds(count int32) string {
-	if count == 1 {
-		return "holds"
-	}
-	return "hold"
-}
-
 func queueResources(p *Page, r *analysis.QueueReport) {
 	p.Title("GPUs, with those of its parts")
 	t := newTable("QUEUE", "MODEL", "GUARANTEED", "LIMIT", "USED", "BORROWED", "WAITING")
@@ -219,7 +213,7 @@ func rivals(p *Page, r *analysis.QueueReport) {
 	}
 	t.write(p)
 	if rest := len(r.Rivals) - shownRivals; rest > 0 {
-		p.Printf("  and %s\n", Count(rest, "more queue"))
+		p.Printf("  and %s\n", plural.Count(rest, "more queue"))
 	}
 	p.Printf("  Otherwise than by guarantees, the turn of a task also depends on its length and on how long it has waited.\n")
 }

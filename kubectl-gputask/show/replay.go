@@ -10,6 +10,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/plural"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -36,7 +37,7 @@ func Replay(p *Page, report *journal.Report, limit int) {
 	notJudged := report.Decisions - report.Same - report.Different
 	f.add("Not judged", fmt.Sprint(notJudged))
 	if report.Lost > 0 {
-		f.add("Missing", fmt.Sprintf("%s between those", Count(report.Lost, "decision")))
+		f.add("Missing", fmt.Sprintf("%s between those", plural.Count(report.Lost, "decision")))
 	}
 	f.write(p)
 	for _, reason := range report.SortedReasons() {
@@ -112,7 +113,7 @@ func subject(d *journal.Decision) string {
 	if !d.Gang {
 		return "Pod " + d.Subject
 	}
-	return fmt.Sprintf("gang %s: %s, of which %d must start together", d.Subject, Count(d.Pods, "Pod"), d.Need)
+	return fmt.Sprintf("gang %s: %s, of which %d must start together", d.Subject, plural.Count(d.Pods, "Pod"), d.Need)
 }
 
 // deciding returns the question that decided; nil if the engine was not asked.

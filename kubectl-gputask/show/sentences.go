@@ -13,6 +13,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // The functions of this file return the sentences of the commands one by one, for the page in a browser, which lays them out itself.
@@ -66,7 +67,7 @@ func WhatIfPairs(answer *analysis.WhatIf, now time.Time) []Pair {
 	}
 	f.addIf("Queue", inQueueText(answer.InQueue))
 	if answer.Ahead > 0 && o.Verdict != analysis.Invalid && o.Verdict != analysis.QueueRefuses {
-		f.add("Ahead of it", Count(answer.Ahead, "task")+" that "+waits(answer.Ahead)+" already")
+		f.add("Ahead of it", plural.Count(answer.Ahead, "task")+" that "+plural.Verb(answer.Ahead, "waits", "wait")+" already")
 	}
 	if equal := answer.Equal; equal != nil {
 		f.add("Compare", equal.Name+" asks for the same and waits already: it is expected to start "+p.expectation(equal.EstimatedStart))
@@ -91,7 +92,7 @@ func addOutlook(f *pairs, o *analysis.Outlook, now time.Time) {
 	f.addIf("Lower priority, would be preempted", abbreviate(preempted, 8))
 	f.addIf("On borrowed GPUs, would be preempted", abbreviate(o.Reclaimed, 8))
 	if len(o.Moves) > 0 {
-		f.add("Moves", Count(len(o.Moves), "move")+" would make room, at a cost of "+gpuTime(o.CostGPUSeconds)+" of GPU time")
+		f.add("Moves", plural.Count(len(o.Moves), "move")+" would make room, at a cost of "+gpuTime(o.CostGPUSeconds)+" of GPU time")
 	}
 	if o.At != nil {
 		f.add("Others end", fmt.Sprintf("at %s at the latest, in %s: %s", o.At.UTC().Format("2006-01-02 15:04 UTC"), span(o.At.Sub(now)), abbreviate(o.Ends, 8)))

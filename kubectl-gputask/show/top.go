@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // defaultWidth is the width of a heatmap if that of the page is unknown.
@@ -179,7 +180,7 @@ func legend(p *Page, top *analysis.Top) {
 }
 
 func sumText(s *analysis.Sum) string {
-	return fmt.Sprintf("%s, %d of %s free", Count(s.Nodes, "node"), s.Free, Count(s.GPUs, "GPU"))
+	return fmt.Sprintf("%s, %d of %s free", plural.Count(s.Nodes, "node"), s.Free, plural.Count(s.GPUs, "GPU"))
 }
 
 func models(p *Page, top *analysis.Top) {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/plural"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
@@ -235,7 +236,7 @@ func (d *decision) start() {
 // succeed waits until no Pod runs before it marks the task as succeeded, so that a finished task
 // holds no GPU.
 func (d *decision) succeed() {
-	reason, message := reasonAllSucceeded, podCount(d.countSucceeded())+" succeeded"
+	reason, message := reasonAllSucceeded, plural.Count(d.countSucceeded(), "Pod")+" succeeded"
 	if d.countSucceeded() < len(d.members) {
 		reason = reasonSuccessPolicy
 		message += ", as many as spec.successPolicy asks for"
@@ -366,11 +367,4 @@ func (d *decision) requeueAfter(delay time.Duration) {
 func (d *decision) now() *metav1.Time {
 	now := metav1.NewTime(d.Now).Rfc3339Copy()
 	return &now
-}
-
-func podCount(n int) string {
-	if n == 1 {
-		return "1 Pod"
-	}
-	return fmt.Sprintf("%d Pods", n)
 }

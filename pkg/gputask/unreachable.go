@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/plural"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
@@ -162,7 +163,7 @@ func utc(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
 // untilStopped says that Pods have to stop, and why they don't if their nodes are unreachable.
 func (d *decision) untilStopped(active int) string {
-	text := fmt.Sprintf("waiting for %s to stop", podCount(active))
+	text := fmt.Sprintf("waiting for %s to stop", plural.Count(active, "Pod"))
 	if d.unreachable == "" {
 		return text
 	}

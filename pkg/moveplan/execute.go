@@ -11,6 +11,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/disruption"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // noTurn is the current turn of a plan all of whose moves are over.
@@ -322,7 +323,7 @@ func (s *step) windDown() {
 // its nodes.
 func (s *step) finish() {
 	if s.Plan.Spec.Goal != v1.GoalPendingTask {
-		s.end(v1.PlanDone, ReasonCompleted, fmt.Sprintf("%s moved", podCount(s.status.Moved)))
+		s.end(v1.PlanDone, ReasonCompleted, fmt.Sprintf("%s moved", plural.Count(s.status.Moved, "Pod")))
 		return
 	}
 	if reason, message := s.unneeded(); reason != "" {
@@ -336,7 +337,7 @@ func (s *step) finish() {
 	ref := s.Plan.Spec.For
 	last := s.turnTime().Add(s.MoveTimeout)
 	if !s.now.Before(last) {
-		s.end(v1.PlanAborted, ReasonNotStarted, fmt.Sprintf("%s moved, but GPUTask %s/%s did not start within %v", podCount(s.status.Moved), ref.Namespace, ref.Name, s.MoveTimeout))
+		s.end(v1.PlanAborted, ReasonNotStarted, fmt.Sprintf("%s moved, but GPUTask %s/%s did not start within %v", plural.Count(s.status.Moved, "Pod"), ref.Namespace, ref.Name, s.MoveTimeout))
 		return
 	}
 	s.status.Message = s.progress(noTurn)

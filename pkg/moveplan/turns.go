@@ -14,6 +14,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/plural"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
@@ -120,9 +121,9 @@ func started(task *clusterview.Task) bool {
 func (s *step) progress(turn int32) string {
 	if turn == noTurn {
 		if s.Plan.Spec.Goal == v1.GoalPendingTask {
-			return fmt.Sprintf("%s moved; waits for GPUTask %s/%s to start", podCount(s.status.Moved), s.Plan.Spec.For.Namespace, s.Plan.Spec.For.Name)
+			return fmt.Sprintf("%s moved; waits for GPUTask %s/%s to start", plural.Count(s.status.Moved, "Pod"), s.Plan.Spec.For.Namespace, s.Plan.Spec.For.Name)
 		}
-		return podCount(s.status.Moved) + " moved"
+		return plural.Count(s.status.Moved, "Pod") + " moved"
 	}
 	text := fmt.Sprintf("turn %d of %d", turn+1, turns(s.Plan))
 	if !s.hasBegun(turn) {
@@ -155,11 +156,4 @@ func trimWait(message string) string {
 		return message[:at]
 	}
 	return message
-}
-
-func podCount(n int32) string {
-	if n == 1 {
-		return "1 Pod"
-	}
-	return fmt.Sprintf("%d Pods", n)
 }

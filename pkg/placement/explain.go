@@ -5,10 +5,11 @@ package placement
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // NeverText is what an Explanation says of what fits on no nodes, even if they were empty.
@@ -68,7 +69,7 @@ func (e *Explanation) refusals() string {
 		refusal := &e.Refusals[i]
 		count := strconv.Itoa(refusal.Nodes)
 		if i == 0 {
-			count = plural(refusal.Nodes, "node")
+			count = plural.Count(refusal.Nodes, "node")
 		}
 		parts = append(parts, count+" "+refusal.String())
 	}
@@ -162,12 +163,4 @@ func (c *Cluster) refusals(within *Domain, r *Request, excepted map[*node]bool) 
 		return cmp.Or(-cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Resource, b.Resource))
 	})
 	return list
-}
-
-// plural returns "1 node" or "2 nodes".
-func plural(count int, noun string) string {
-	if count == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", count, noun)
 }

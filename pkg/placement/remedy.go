@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // RemedyKind is what a remedy changes.
@@ -138,7 +140,7 @@ func (c *Cluster) nodesFor(g *Gang) string {
 	for i := range plan.Members {
 		nodes[plan.Members[i].Node] = true
 	}
-	return plural(len(nodes), "node")
+	return plural.Count(len(nodes), "node")
 }
 
 func (c *Cluster) withPools(g *Gang) *Remedy {
@@ -252,7 +254,7 @@ func (c *Cluster) withFewerGPUs(g *Gang) *Remedy {
 	for gpus := g.Roles[0].Shape.GPUs - 1; gpus > 0; gpus-- {
 		other := changed(g, func(s *Shape) { s.GPUs = gpus })
 		if c.helps(other) {
-			return &Remedy{Kind: FewerGPUs, Gang: other, Text: fmt.Sprintf("with %s for each Pod", plural(gpus, "GPU"))}
+			return &Remedy{Kind: FewerGPUs, Gang: other, Text: fmt.Sprintf("with %s for each Pod", plural.Count(gpus, "GPU"))}
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/plural"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -72,20 +73,13 @@ func gainText(gain *v1.MoveGain) string {
 		parts = append(parts, gpuCount(int(gain.GPUs)))
 	}
 	if count := len(gain.Nodes); count > 0 {
-		parts = append(parts, plural(count, "node"))
+		parts = append(parts, plural.Count(count, "node"))
 	}
 	if count := len(gain.Domains); count > 0 {
-		parts = append(parts, plural(count, "domain"))
+		parts = append(parts, plural.Count(count, "domain"))
 	}
 	if len(parts) == 0 {
 		return "larger blocks of free GPUs"
 	}
 	return strings.Join(parts, ", ") + " given back"
-}
-
-func plural(count int, what string) string {
-	if count == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", count, what)
 }

@@ -12,6 +12,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/plural"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
@@ -219,7 +220,7 @@ func (p *Planner) overBudget(u *clusterview.Unit) string {
 	}
 	if lost := p.lostBy(u); lost > left {
 		return fmt.Sprintf("its move loses %s, namespace %s has %d left of %d for this hour",
-			plural(int(minutes(lost)), "GPU-minute"), namespace, left/secondsPerMinute, p.Options.GPUMinutesPerHour)
+			plural.Count(int(minutes(lost)), "GPU-minute"), namespace, left/secondsPerMinute, p.Options.GPUMinutesPerHour)
 	}
 	return ""
 }

@@ -11,6 +11,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/moveplan"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // Propose returns the plan to be proposed next; nil if there is none, with the reason in
@@ -121,5 +122,5 @@ func costText(moves []v1.Move) string {
 	if len(moves) != 1 {
 		pods = fmt.Sprintf("%d Pods move", len(moves))
 	}
-	return fmt.Sprintf("%s, losing %s of work", pods, plural(int(minutes(lost)), "GPU-minute"))
+	return fmt.Sprintf("%s, losing %s of work", pods, plural.Count(int(minutes(lost)), "GPU-minute"))
 }

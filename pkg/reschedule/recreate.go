@@ -13,6 +13,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // recreate returns a plan that stops one task after the other and lets the scheduler
@@ -54,7 +55,7 @@ func (p *Planner) recreate(report *Report) *v1.MovePlan {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "recreate-"},
 		Spec: v1.MovePlanSpec{
 			Goal: v1.GoalRecreate, Moves: moves,
-			Reason: fmt.Sprintf("%s rescheduled, one after the other: %s", plural(int(turn), "task"), costText(moves)),
+			Reason: fmt.Sprintf("%s rescheduled, one after the other: %s", plural.Count(int(turn), "task"), costText(moves)),
 		},
 	})
 }

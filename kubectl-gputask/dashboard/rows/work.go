@@ -21,6 +21,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 func (b *builder) addTasks() {
@@ -86,7 +87,7 @@ func (b *builder) addWaiting() {
 			row.Help = b.help(entry)
 		}
 		if plan := b.proposedFor(entry); plan != nil {
-			row.Help = strings.TrimSuffix(fmt.Sprintf("approve plan %s, which moves %s for it; or %s", plan.Name, show.Count(len(plan.Spec.Moves), "running Pod"), row.Help), "; or ")
+			row.Help = strings.TrimSuffix(fmt.Sprintf("approve plan %s, which moves %s for it; or %s", plan.Name, plural.Count(len(plan.Spec.Moves), "running Pod"), row.Help), "; or ")
 		}
 		b.set.put(Waiting, entry.Kind+" "+entry.Namespace+"/"+entry.Name, row)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // The reasons of the condition GPUHealthy, besides what has to be done: GPUReset, NodeReboot and
@@ -100,14 +101,7 @@ func message(broken []*gpu.Device, snapshot *gpu.Snapshot) string {
 		parts = append(parts, fmt.Sprintf("%d more unhealthy", more))
 	}
 	if snapshot.Missing > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d GPUs %s missing", snapshot.Missing, len(snapshot.Devices)+snapshot.Missing, isOrAre(snapshot.Missing)))
+		parts = append(parts, fmt.Sprintf("%d of %d GPUs %s missing", snapshot.Missing, len(snapshot.Devices)+snapshot.Missing, plural.Verb(snapshot.Missing, "is", "are")))
 	}
 	return strings.Join(parts, "; ")
-}
-
-func isOrAre(count int) string {
-	if count == 1 {
-		return "is"
-	}
-	return "are"
 }

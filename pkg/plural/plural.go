@@ -1,0 +1,20 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plural is pure: English words that depend on a count.
+package plural
+
+import "fmt"
+
+// Count returns "1 Pod" or "2 Pods".
+func Count[N int | int32 | int64](count N, noun string) string {
+	return fmt.Sprintf("%d %s", count, Verb(count, noun, noun+"s"))
+}
+
+// Verb returns the form of a verb, as "is" or "are", for a count.
+func Verb[N int | int32 | int64](count N, one, several string) string {
+	if count == 1 {
+		return one
+	}
+	return several
+}

@@ -1,0 +1,15 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plural
+
+import "testing"
+
+func TestOnlyOneIsSingular(t *testing.T) {
+	t.Parallel()
+	for count, want := range map[int]string{0: "0 Pods are", 1: "1 Pod is", 2: "2 Pods are"} {
+		if got := Count(count, "Pod") + " " + Verb(count, "is", "are"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -6,13 +6,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/pflag"
 
 	"falldio.github.io/gpu-controller/accounting"
 	"falldio.github.io/gpu-controller/admissioncheck"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
+	"falldio.github.io/gpu-controller/pkg/program"
 	"falldio.github.io/gpu-controller/queues"
 	"falldio.github.io/gpu-controller/remediation"
 	"falldio.github.io/gpu-controller/rescheduler"
@@ -43,12 +43,8 @@ func (o *options) flags() *pflag.FlagSet {
 
 // validate returns all that is wrong with the flags.
 func (o *options) validate(args []string) error {
-	var problems []error
-	require := func(holds bool, format string, values ...any) {
-		if !holds {
-			problems = append(problems, fmt.Errorf(format, values...))
-		}
-	}
+	var problems program.Problems
+	require := problems.Require
 	o.check(args, require)
 	for _, component := range o.components() {
 		component.options.Validate(require)

@@ -5,7 +5,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
 
@@ -81,12 +80,8 @@ func (o *options) nodeFlags(flags *pflag.FlagSet) {
 
 // complete validates the options and derives the others from them.
 func (o *options) complete(args []string) error {
-	var problems []error
-	require := func(holds bool, format string, values ...any) {
-		if !holds {
-			problems = append(problems, fmt.Errorf(format, values...))
-		}
-	}
+	var problems program.Problems
+	require := problems.Require
 	require(len(args) == 0, "unexpected arguments %q: all settings are flags", args)
 	require(o.nodeName != "" || o.SimulatedNodes != "", "--node-name: must be given, or NODE_NAME be set")
 	require(o.pollInterval > 0, "--poll-interval=%v: must be greater than 0", o.pollInterval)

@@ -5,7 +5,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"regexp"
 
@@ -14,6 +13,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi/nvidia"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/resource"
+	"falldio.github.io/gpu-controller/pkg/program"
 )
 
 // The values of --device-list-strategy, named as in NVIDIA's device plugin.
@@ -53,12 +53,8 @@ var cdiKinds = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-
 
 // validate returns what is wrong with the options.
 func (o *injectionOptions) validate() error {
-	var problems []error
-	require := func(holds bool, format string, values ...any) {
-		if !holds {
-			problems = append(problems, fmt.Errorf(format, values...))
-		}
-	}
+	var problems program.Problems
+	require := problems.Require
 	require(o.strategy == strategyAuto || o.strategy == strategyCDI || o.strategy == strategyEnvVar,
 		"--device-list-strategy=%s: must be %s, %s or %s", o.strategy, strategyAuto, strategyCDI, strategyEnvVar)
 	require(o.visibleDevices == "" || resource.IsVariable(o.visibleDevices), "--visible-devices-env=%s: must be the name of an environment variable", o.visibleDevices)

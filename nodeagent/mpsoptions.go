@@ -5,10 +5,11 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
+
+	"falldio.github.io/gpu-controller/pkg/program"
 )
 
 // The values of --mps.
@@ -45,12 +46,8 @@ func (o *mpsOptions) addTo(flags *pflag.FlagSet) {
 
 // validate returns all mistakes.
 func (o *mpsOptions) validate() error {
-	var problems []error
-	require := func(holds bool, format string, values ...any) {
-		if !holds {
-			problems = append(problems, fmt.Errorf(format, values...))
-		}
-	}
+	var problems program.Problems
+	require := problems.Require
 	require(o.mode == mpsAuto || o.mode == mpsOff || o.mode == mpsExternal || o.mode == mpsManaged,
 		"--mps=%s: must be %s, %s or %s", o.mode, mpsOff, mpsExternal, mpsManaged)
 	require(o.pipeDirectory != "" || o.mode != mpsExternal && o.mode != mpsManaged, "--mps=%s: needs --mps-pipe-directory", o.mode)

@@ -142,17 +142,8 @@ func (o *options) pluginFlags(flags *pflag.FlagSet) {
 
 // complete validates the options and derives the others from them.
 func (o *options) complete(args []string) error {
-	var problems []error
-	require := func(holds bool, format string, values ...any) {
-		if !holds {
-			problems = append(problems, fmt.Errorf(format, values...))
-		}
-	}
-	note := func(flag string, err error) {
-		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", o.settingName(flag), err))
-		}
-	}
+	var problems program.Problems
+	require := problems.Require
 	require(len(args) == 0, "unexpected arguments %q: all settings are flags", args)
 	require(o.nodeName != "" || o.SimulatedNodes != "", "--node-name: must be given, or NODE_NAME be set")
 	require(o.mode == modeFull || o.mode == modeObserve, "--mode=%s: must be %s or %s", o.mode, modeFull, modeObserve)
@@ -165,8 +156,10 @@ func (o *options) complete(args []string) error {
 	for _, problem := range validation.IsValidLabelValue(o.labels.Model) {
 		require(false, "--gpu-model=%s: %s", o.labels.Model, problem)
 	}
-	note("poll-schedule", o.completeSchedule())
-	note("resource", o.completeResources())
+	err := o.completeSchedule()
+	require(err == nil, "%s: %w", o.settingName("poll-schedule"), err)
+	err = o.completeResources()
+	require(err == nil, "%s: %w", o.settingName("resource"), err)
 	fleet := o.SimulatedNodes != ""
 	problems = append(problems, o.Settings.Complete(), o.probing.complete(fleet), o.injection.validate(), o.mps.validate(), o.mig.validate(),
 		validateProcessMetrics(o.processMetrics), validateMemoryLimits(o.memoryLimits))

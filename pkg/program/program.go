@@ -66,3 +66,13 @@ func (o *Options) Start(version string, flags *pflag.FlagSet, args []string, che
 	}
 	return run()
 }
+
+// Problems are what is wrong with flags.
+type Problems []error
+
+// Require adds a problem if a condition does not hold.
+func (p *Problems) Require(holds bool, format string, values ...any) {
+	if !holds {
+		*p = append(*p, fmt.Errorf(format, values...))
+	}
+}

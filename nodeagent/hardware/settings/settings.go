@@ -7,13 +7,13 @@ package settings
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
+	"falldio.github.io/gpu-controller/pkg/program"
 )
 
 // The values of --source.
@@ -71,40 +71,29 @@ func (s *Settings) Simulated() bool {
 	return s.Source == SourceSimulated || s.SimulatedNodes != "" || (s.Source == SourceAuto && s.SimulationProfile != "")
 }
 
-// Complete checks the flags and derives the other settings from them. It returns all mistakes.
+// Complete checks the flags and derives the other settings from them. It returns all that is wrong.
 func (s *Settings) Complete() error {
-	problems := s.mistakes()
-	note := func(flag string, err error) {
-		if err != nil {
-			problems = append(problems, fmt.Errorf("--%s: %w", flag, err))
-		}
-	}
+	var problems program.Problems
+	require := problems.Require
+	s.check(require)
 	var err error
 	s.Policy, err = health.DefaultPolicy().With(s.XIDPolicy)
-	note("xid-policy", err)
+	require(err == nil, "--xid-policy: %w", err)
 	s.Policy.RecoveryPeriod, s.Policy.Escalation = s.RecoveryPeriod, s.Escalation
 	if s.Profile = simulation.Default(); s.SimulationProfile != "" {
 		s.Profile, err = simulation.LoadProfile(s.SimulationProfile)
-		note("simulation-profile", err)
+		require(err == nil, "--simulation-profile: %w", err)
 	}
 	if s.SimulatedNodes != "" {
 		s.Fleet, err = simulation.LoadNodes(s.SimulatedNodes)
-		if err == nil && len(s.Fleet) == 0 {
-			err = errors.New("the file has no nodes")
-		}
-		note("simulated-nodes", err)
+		require(err == nil, "--simulated-nodes: %w", err)
+		require(err != nil || len(s.Fleet) > 0, "--simulated-nodes: the file has no nodes")
 	}
 	return errors.Join(problems...)
 }
 
-// mistakes returns what is wrong with single flags.
-func (s *Settings) mistakes() []error {
-	var problems []error
-	require := func(holds bool, format string, values ...any) {
-		if !holds {
-			problems = append(problems, fmt.Errorf(format, values...))
-		}
-	}
+// check calls require with each condition of single flags, and the error if it does not hold.
+func (s *Settings) check(require func(holds bool, format string, values ...any)) {
 	require(s.Source == SourceAuto || s.Source == SourceNVML || s.Source == SourceSimulated,
 		"--source=%s: must be %s, %s or %s", s.Source, SourceAuto, SourceNVML, SourceSimulated)
 	require(s.Simulated() || s.SimulationFaults == "", "--simulation-faults: the GPUs are not simulated; add --source=simulated")
@@ -115,5 +104,4 @@ func (s *Settings) mistakes() []error {
 	require(s.Escalation.After >= 0 && s.Escalation.After <= health.MaxAfter,
 		"--escalate-after=%d: must be between 0 and %d", s.Escalation.After, health.MaxAfter)
 	require(s.Escalation.Window > 0, "--escalation-window=%v: must be greater than 0", s.Escalation.Window)
-	return problems
 }

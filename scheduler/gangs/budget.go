@@ -42,8 +42,8 @@ func (b *budget) restFor(took time.Duration) time.Duration {
 // count counts what the last attempt of a group took; 0 if it was not in vain.
 func (b *budget) count(g *Group, took time.Duration) {
 	took = min(max(took, 0), b.Longest)
-	b.total += took - g.took
-	g.took = took
+	b.total += took - g.retry.took
+	g.retry.took = took
 }
 
 // Failure is an attempt that found no place for a gang.
@@ -63,7 +63,7 @@ func (r *Registry) FailAttempt(g *Group, failure Failure) {
 		failure.RetryBy = failure.Began.Add(r.timing.Again)
 	}
 	r.fail(g, failure.Began, failure.Ended, failure.RetryBy)
-	if failure.Never && !g.failedAt.IsZero() && !g.reconsidered {
+	if failure.Never && !g.retry.failedAt.IsZero() && !g.reconsidered {
 		r.retries.remove(g)
 		r.retries.setNever(g, true)
 		r.setRetry(g)
@@ -83,12 +83,12 @@ func (r *Registry) Prolong(uid types.UID, began, ended time.Time) {
 
 // spend counts more time for a group's last attempt, after which it rests.
 func (r *Registry) spend(g *Group, began, ended time.Time) {
-	if g.failedAt.IsZero() {
+	if g.retry.failedAt.IsZero() {
 		return // it has found a place, or is gone
 	}
-	r.retries.laneOf(g).budget.count(g, g.took+ended.Sub(began))
-	if ended.After(g.endedAt) {
-		g.endedAt = ended
+	r.retries.laneOf(g).budget.count(g, g.retry.took+ended.Sub(began))
+	if ended.After(g.retry.endedAt) {
+		g.retry.endedAt = ended
 		r.setRetry(g)
 	}
 }

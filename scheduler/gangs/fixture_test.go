@@ -47,7 +47,7 @@ func pod(name string, options ...func(*corev1.Pod)) *corev1.Pod {
 // Failing returns how many gangs have found no place.
 func (f *fixture) Failing() (count int) {
 	for _, g := range f.groups {
-		if !g.failedAt.IsZero() {
+		if !g.retry.failedAt.IsZero() {
 			count++
 		}
 	}
@@ -150,7 +150,7 @@ func placesFor(count int) []placement.Place {
 }
 
 // barrier brings a Pod to the barrier with its seat.
-func (f *fixture) barrier(p *corev1.Pod) (open, refused bool, allow []types.UID, actions Actions) {
+func (f *fixture) barrier(p *corev1.Pod) Arrival {
 	seat, _ := f.SeatOf(p.UID)
 	return f.Barrier(p.UID, seat.Plan)
 }
@@ -158,17 +158,15 @@ func (f *fixture) barrier(p *corev1.Pod) (open, refused bool, allow []types.UID,
 // pass brings a Pod to the barrier, where it has to wait.
 func (f *fixture) pass(p *corev1.Pod) {
 	f.t.Helper()
-	open, refused, _, _ := f.barrier(p)
-	if open || refused {
-		f.t.Fatalf("Pod %s at the barrier: open %t, refused %t, want that it waits", p.Name, open, refused)
+	if arrival := f.barrier(p); arrival.Open || arrival.Refused {
+		f.t.Fatalf("Pod %s at the barrier: %+v, want that it waits", p.Name, arrival)
 	}
 }
 
 // withdraw gives up a Pod's seat.
 func (f *fixture) withdraw(p *corev1.Pod) Actions {
 	seat, _ := f.SeatOf(p.UID)
-	_, _, actions := f.Withdraw(p.UID, seat.Plan)
-	return actions
+	return f.Withdraw(p.UID, seat.Plan).Actions
 }
 
 // refuse records that the node of a Pod's seat does not take it.

@@ -45,12 +45,28 @@ type Group struct {
 	tallied state
 	leader  *Member
 	plan    *plan
+	retry   retryState
+	// refused are nodes that took no member although there was room, and refusals is how
+	// often that happened in a row.
+	refused  map[string]bool
+	refusals int
+	// aborts counts the plans that were given up since a barrier opened.
+	aborts int
+	// reconsidered is true if the PodGroup, or what a member needs, has changed since the
+	// last attempt began.
+	reconsidered bool
+	// partialSince is since when some members have a node, but fewer than the minimum.
+	partialSince time.Time
+}
+
+// retryState is when a group may be tried again, and its place in the order of retries.
+type retryState struct {
 	// failedAt is when the last attempt that found no place began, firstFailure when the
 	// first one since the last success did.
 	failedAt, firstFailure time.Time
-	// retryAt is when the next attempt may be made. queuedAt is when the group was queued
-	// for one, retryBy is when it is retried even if nothing has happened.
-	retryAt, queuedAt, retryBy time.Time
+	// at is when the next attempt may be made. queuedAt is when the group was queued
+	// for one, by is when it is retried even if nothing has happened.
+	at, queuedAt, by time.Time
 	// took is how much of the last attempt counts for the budget, if it found no place, and
 	// endedAt when it ended.
 	took    time.Duration
@@ -66,17 +82,6 @@ type Group struct {
 	round, takenIn uint64
 	// comesFrom is its namespace if it is among the newcomers.
 	comesFrom string
-	// refused are nodes that took no member although there was room, and refusals is how
-	// often that happened in a row.
-	refused  map[string]bool
-	refusals int
-	// aborts counts the plans that were given up since a barrier opened.
-	aborts int
-	// reconsidered is true if the PodGroup, or what a member needs, has changed since the
-	// last attempt began.
-	reconsidered bool
-	// partialSince is since when some members have a node, but fewer than the minimum.
-	partialSince time.Time
 }
 
 // plan is a set of seats that not all of its members have reached yet.

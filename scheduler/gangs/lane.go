@@ -30,8 +30,8 @@ const neverFactor = 2
 func newLanes(pauses Pauses) (all [lanes]lane) {
 	for i := range all {
 		all[i].budget.Pauses = pauses
-		all[i].resting = groupHeap{number: 3 + i, before: func(a, b *Group) bool { return a.endedAt.Before(b.endedAt) }}
-		all[i].idleByFailure = groupHeap{number: 3 + lanes + i, before: func(a, b *Group) bool { return a.failedAt.Before(b.failedAt) }}
+		all[i].resting = groupHeap{number: 3 + i, before: func(a, b *Group) bool { return a.retry.endedAt.Before(b.retry.endedAt) }}
+		all[i].idleByFailure = groupHeap{number: 3 + lanes + i, before: func(a, b *Group) bool { return a.retry.failedAt.Before(b.retry.failedAt) }}
 	}
 	all[laneNever].budget.Factor *= neverFactor
 	return all
@@ -49,7 +49,7 @@ func (l *lane) advance(r *retries, now time.Time) {
 	if settled := l.wokenAt.Add(r.settle); !now.Before(settled) {
 		outdated = settled
 	}
-	for g := l.idleByFailure.first(); g != nil && g.failedAt.Before(outdated); g = l.idleByFailure.first() {
+	for g := l.idleByFailure.first(); g != nil && g.retry.failedAt.Before(outdated); g = l.idleByFailure.first() {
 		r.wake(g)
 	}
 }

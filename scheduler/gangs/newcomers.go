@@ -28,7 +28,7 @@ type namespace struct {
 }
 
 // isNewcomer reports whether a group that has a leader is one.
-func (g *Group) isNewcomer() bool { return g.failedAt.IsZero() && !isExplained(g.leader.Pod()) }
+func (g *Group) isNewcomer() bool { return g.retry.failedAt.IsZero() && !isExplained(g.leader.Pod()) }
 
 // isExplained reports whether a Pod says why it has no place.
 func isExplained(pod *corev1.Pod) bool {
@@ -49,23 +49,23 @@ func namespaceOf(g *Group) string {
 }
 
 func (n *newcomers) add(g *Group) {
-	g.comesFrom = namespaceOf(g)
-	of := n.namespaces[g.comesFrom]
+	g.retry.comesFrom = namespaceOf(g)
+	of := n.namespaces[g.retry.comesFrom]
 	if of == nil {
 		n.served++
 		of = &namespace{served: n.served, groupHeap: groupHeap{number: heaps - 1, before: func(a, b *Group) bool { return a.rank().Compare(b.rank()) < 0 }}}
-		n.namespaces[g.comesFrom] = of
+		n.namespaces[g.retry.comesFrom] = of
 	}
 	heap.Push(of, g)
 }
 
 func (n *newcomers) remove(g *Group) {
-	of := n.namespaces[g.comesFrom]
+	of := n.namespaces[g.retry.comesFrom]
 	if of == nil {
 		return
 	}
 	if of.remove(g); of.Len() == 0 {
-		delete(n.namespaces, g.comesFrom)
+		delete(n.namespaces, g.retry.comesFrom)
 	}
 }
 
@@ -86,7 +86,7 @@ func (n *newcomers) first() *Group {
 // take is called when the first one is taken, before it is removed.
 func (n *newcomers) take(g *Group) {
 	n.served++
-	n.namespaces[g.comesFrom].served = n.served
+	n.namespaces[g.retry.comesFrom].served = n.served
 }
 
 // reorder is called when the order of the queue has changed.

@@ -96,7 +96,7 @@ func (r *Registry) look(uid types.UID) *Attempt {
 		return nil
 	}
 	g := m.group
-	attempt := &Attempt{Group: g, Priority: priorityOf(m.Pod()), WaitsSince: g.firstFailure, Waiting: []*Member{m}}
+	attempt := &Attempt{Group: g, Priority: priorityOf(m.Pod()), WaitsSince: g.retry.firstFailure, Waiting: []*Member{m}}
 	attempt.Labels, attempt.Err = g.spec()
 	for _, other := range g.waitingMembers() {
 		if other != m {
@@ -141,15 +141,23 @@ func (r *Registry) Seat(g *Group, members []*Member, places []placement.Place, t
 	return r.plans, actions
 }
 
-// Barrier records that a Pod has reserved its seat of a plan. open is true if it need not
-// wait; allow are the members that need not wait any longer. refused is true for a Pod
-// without that seat, because the plan was aborted.
-func (r *Registry) Barrier(uid types.UID, number uint64) (open, refused bool, allow []types.UID, actions Actions) {
+// Arrival is what follows when a Pod comes to the barrier.
+type Arrival struct {
+	// Refused is true for a Pod that has no seat of the plan any more, because that was aborted.
+	Refused bool
+	// Open is true if the Pod need not wait. Allow are the members that need not wait any longer.
+	Open    bool
+	Allow   []types.UID
+	Actions Actions
+}
+
+// Barrier records that a Pod has reserved its seat of a plan.
+func (r *Registry) Barrier(uid types.UID, number uint64) Arrival {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.members[uid]
 	if m == nil || m.seat == nil || m.seat.Plan != number || m.group.plan == nil || m.group.plan.number != number {
-		return false, true, nil, Actions{}
+		return Arrival{Refused: true}
 	}
 	g := m.group
 	if !m.seat.reserved {
@@ -157,39 +165,50 @@ func (r *Registry) Barrier(uid types.UID, number uint64) (open, refused bool, al
 		g.plan.missing--
 	}
 	if g.plan.missing > 0 {
-		return false, false, nil, Actions{}
+		return Arrival{}
 	}
+	arrival := Arrival{Open: true}
 	for _, other := range g.plan.members {
 		if other != m {
-			allow = append(allow, other.UID)
+			arrival.Allow = append(arrival.Allow, other.UID)
 		}
 	}
 	r.setPlan(g, nil) // from here on each is on its own
 	r.clearFailures(g)
-	return true, false, allow, r.activateLeader(g)
+	arrival.Actions = r.activateLeader(g)
+	return arrival
+}
+
+// Withdrawal is what follows when a Pod does not go to its seat.
+type Withdrawal struct {
+	// Aborts is how many plans were aborted since a barrier last opened for the gang; 0 if this one was not.
+	Aborts int
+	// Fault is the node of the seat if the reason has to do with the Pod there; it is empty for one that waits at the
+	// barrier, for the others.
+	Fault   string
+	Actions Actions
 }
 
 // Withdraw records that a Pod does not go to its seat of a plan: it was refused, or could
 // not be bound. Before the barrier has opened, that aborts the plan. Calls about an
-// earlier plan have no effect. If this plan was aborted, aborts is how many were since a
-// barrier last opened for the gang. fault is the node of the seat if the reason has to do with
-// the Pod there; it is empty for one that waits at the barrier, for the others.
-func (r *Registry) Withdraw(uid types.UID, number uint64) (aborts int, fault string, actions Actions) {
+// earlier plan have no effect.
+func (r *Registry) Withdraw(uid types.UID, number uint64) Withdrawal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.members[uid]
 	if m == nil || m.seat == nil || m.seat.Plan != number {
-		return 0, "", Actions{}
+		return Withdrawal{}
 	}
-	fault = m.seat.Node
+	withdrawal := Withdrawal{Fault: m.seat.Node}
 	if m.group.plan != nil && m.group.plan.number == number {
 		m.group.aborts++
-		aborts = m.group.aborts
+		withdrawal.Aborts = m.group.aborts
 		if m.seat.reserved {
-			fault = ""
+			withdrawal.Fault = ""
 		}
 	}
-	return aborts, fault, r.vacate(m).and(r.activateLeader(m.group)).and(r.settle(m))
+	withdrawal.Actions = r.vacate(m).and(r.activateLeader(m.group)).and(r.settle(m))
+	return withdrawal
 }
 
 // Refuse records that the node of a seat takes no member of the gang although there was
@@ -282,14 +301,14 @@ func (r *Registry) fail(g *Group, began, retryAt, retryBy time.Time) {
 		return // it has gone meanwhile
 	}
 	r.turnstile.leave(g)
-	if g.failedAt.IsZero() {
-		g.firstFailure = began
+	if g.retry.failedAt.IsZero() {
+		g.retry.firstFailure = began
 	}
-	g.failedAt, g.retryAt, g.queuedAt, g.retryBy, g.endedAt = began, retryAt, time.Time{}, retryBy, time.Time{}
+	g.retry.failedAt, g.retry.at, g.retry.queuedAt, g.retry.by, g.retry.endedAt = began, retryAt, time.Time{}, retryBy, time.Time{}
 	if g.reconsidered { // the attempt did not see it
-		g.retryAt, g.retryBy = began, began
+		g.retry.at, g.retry.by = began, began
 	}
-	g.refused, g.refusals, g.hurried = nil, 0, false
+	g.refused, g.refusals, g.retry.hurried = nil, 0, false
 	r.elect(g)
 	r.change(g)
 }

@@ -206,16 +206,16 @@ func TestTheBarrierOpensForAllAtOnce(t *testing.T) {
 	f.pass(pods[1])
 	f.pass(pods[1]) // twice counts once
 	f.pass(pods[0])
-	open, refused, allow, actions := f.barrier(pods[2])
-	if !open || refused {
-		t.Fatalf("the last one: open %t, refused %t", open, refused)
+	arrival := f.barrier(pods[2])
+	if !arrival.Open || arrival.Refused {
+		t.Fatalf("the last one: %+v", arrival)
 	}
-	if diff := cmp.Diff([]string{"train-0", "train-1"}, uidNames(allow)); diff != "" {
+	if diff := cmp.Diff([]string{"train-0", "train-1"}, uidNames(arrival.Allow)); diff != "" {
 		t.Errorf("allowed (-want +got):\n%s", diff)
 	}
 	want := nothing()
 	want.Activate = []string{"train-3"} // it joins later if there is room
-	if diff := cmp.Diff(want, inNames(actions)); diff != "" {
+	if diff := cmp.Diff(want, inNames(arrival.Actions)); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
 	}
 }
@@ -230,11 +230,11 @@ func TestWordsAboutAFormerPlanHaveNoEffect(t *testing.T) {
 	former, _ := f.SeatOf("train-0")
 	f.withdraw(pods[1])
 	f.seat(pods[0], 2)
-	if aborts, fault, actions := f.Withdraw("train-0", former.Plan); aborts > 0 || fault != "" || !cmp.Equal(nothing(), inNames(actions)) {
-		t.Errorf("%d aborts, actions %+v", aborts, actions)
+	if w := f.Withdraw("train-0", former.Plan); w.Aborts > 0 || w.Fault != "" || !cmp.Equal(nothing(), inNames(w.Actions)) {
+		t.Errorf("%+v", w)
 	}
-	if open, refused, _, _ := f.Barrier("train-0", former.Plan); open || !refused {
-		t.Errorf("at the barrier with the former seat: open %t, refused %t", open, refused)
+	if arrival := f.Barrier("train-0", former.Plan); arrival.Open || !arrival.Refused {
+		t.Errorf("at the barrier with the former seat: %+v", arrival)
 	}
 	if diff := cmp.Diff([]string{"train-0", "train-1"}, f.seated()); diff != "" {
 		t.Errorf("those with seats (-want +got):\n%s", diff)
@@ -246,9 +246,8 @@ func TestThereIsNoBarrierForAPodAlone(t *testing.T) {
 	p := pod("a")
 	f := newFixture(t, p)
 	f.seat(p, 1)
-	open, refused, allow, _ := f.barrier(p)
-	if !open || refused || len(allow) > 0 {
-		t.Errorf("open %t, refused %t, others %v", open, refused, allow)
+	if arrival := f.barrier(p); !arrival.Open || arrival.Refused || len(arrival.Allow) > 0 {
+		t.Errorf("%+v", arrival)
 	}
 }
 
@@ -266,8 +265,8 @@ func TestTheBarrierRefusesThoseWithoutASeat(t *testing.T) {
 			pods := gangOf("train", 2, 2)
 			f := newFixture(t, pods...)
 			change(f, pods)
-			if open, refused, allow, _ := f.barrier(pods[0]); open || !refused || len(allow) > 0 {
-				t.Errorf("open %t, refused %t, others %v", open, refused, allow)
+			if arrival := f.barrier(pods[0]); arrival.Open || !arrival.Refused || len(arrival.Allow) > 0 {
+				t.Errorf("%+v", arrival)
 			}
 		})
 	}
@@ -456,7 +455,7 @@ func TestPlansThatAreNotCompletedInTimeAreOverdue(t *testing.T) {
 		t.Errorf("overdue (-want +got):\n%s", diff)
 	}
 	f.pass(pods[0])
-	if open, _, _, _ := f.barrier(pods[1]); !open {
+	if !f.barrier(pods[1]).Open {
 		t.Fatal("the barrier does not open")
 	}
 	if overdue := f.Overdue(made.Add(time.Hour)); len(overdue) > 0 {

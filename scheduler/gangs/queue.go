@@ -51,7 +51,7 @@ func (r *Registry) gate(m *Member, now time.Time) string {
 	switch {
 	case g.plan != nil:
 		return "other Pods of its gang are being placed first"
-	case g.queuedAt.IsZero() && (now.Before(g.retryAt) || now.Before(g.restEnd(r.retries.laneOf(g).budget.rest()))):
+	case g.retry.queuedAt.IsZero() && (now.Before(g.retry.at) || now.Before(g.restEnd(r.retries.laneOf(g).budget.rest()))):
 		return "its last scheduling attempt has just failed"
 	case !g.complete():
 		return g.gathering()
@@ -182,7 +182,7 @@ func (r *Registry) setRetry(g *Group) {
 	switch {
 	case g.plan != nil || g.leader == nil:
 		r.retries.remove(g)
-	case !g.failedAt.IsZero():
+	case !g.retry.failedAt.IsZero():
 		r.retries.put(g)
 	case r.turnstile.holds(g) && g.complete():
 		r.retries.putNew(g)

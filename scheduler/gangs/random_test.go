@@ -232,12 +232,13 @@ func (s *simulation) reserve(one *simulated) {
 	uid := one.pod.UID
 	number := s.seats[uid]
 	one.plan = number
-	open, refused, allow, actions := s.Barrier(uid, number)
-	s.note("%s: at the barrier, open %t, refused %t", uid, open, refused)
+	arrival := s.Barrier(uid, number)
+	allow := arrival.Allow
+	s.note("%s: at the barrier, open %t, refused %t", uid, arrival.Open, arrival.Refused)
 	switch {
-	case refused:
+	case arrival.Refused:
 		s.t.Fatalf("Pod %s has a seat and is refused", uid)
-	case !open:
+	case !arrival.Open:
 		one.place = atBarrier
 		return
 	}
@@ -256,7 +257,7 @@ func (s *simulation) reserve(one *simulated) {
 		}
 		s.pods[other].place = binding
 	}
-	s.do(actions)
+	s.do(arrival.Actions)
 }
 
 // rejectGang is what the planner does if a member that may proceed is leaving the barrier
@@ -265,7 +266,7 @@ func (s *simulation) rejectGang(last *simulated, others []types.UID) {
 	s.note("the barrier is closed again")
 	s.opened[s.seats[last.pod.UID]] = true // its seats are given back one by one
 	for _, uid := range append(others, last.pod.UID) {
-		_, _, actions := s.Withdraw(uid, s.seats[uid])
+		actions := s.Withdraw(uid, s.seats[uid]).Actions
 		actions.Reject = append(actions.Reject, uid)
 		s.do(actions)
 	}
@@ -275,14 +276,14 @@ func (s *simulation) rejectGang(last *simulated, others []types.UID) {
 // withdraw is Unreserve, which may come long after the plan was given up.
 func (s *simulation) withdraw(one *simulated) {
 	now, seated := s.seats[one.pod.UID]
-	aborts, _, actions := s.Withdraw(one.pod.UID, one.plan)
-	if seated && now != one.plan && (aborts > 0 || len(actions.Release) > 0) {
+	withdrawal := s.Withdraw(one.pod.UID, one.plan)
+	if seated && now != one.plan && (withdrawal.Aborts > 0 || len(withdrawal.Actions.Release) > 0) {
 		s.t.Fatalf("Pod %s speaks of plan %d, and plan %d suffers", one.pod.UID, one.plan, now)
 	}
-	if aborts > 0 {
+	if withdrawal.Aborts > 0 {
 		s.Fail(s.Member(one.pod.UID).Group(), s.now(), s.now().Add(time.Second))
 	}
-	s.do(actions)
+	s.do(withdrawal.Actions)
 }
 
 // act does something.
@@ -579,7 +580,7 @@ func (s *simulation) checkIdle(g *Group) {
 		s.t.Fatalf("gang %s: no Pod is queued, and none ever will be", g.Key)
 	}
 	if s.turnstile.holds(g) {
-		if isDue(s.Registry, g, s.now()) && !slices.ContainsFunc(g.positions[:], func(position int32) bool { return position > 0 }) {
+		if isDue(s.Registry, g, s.now()) && !slices.ContainsFunc(g.retry.positions[:], func(position int32) bool { return position > 0 }) {
 			s.t.Fatalf("gang %s: it waits for its turn, and is in no heap", g.Key)
 		}
 		return

@@ -228,8 +228,8 @@ func (r *Registry) podChanged(m *Member, before *corev1.Pod) Actions {
 // the labels of its Pods, too.
 func (r *Registry) tryAgain(g *Group) {
 	g.reconsidered = true // an attempt that is being made may not see it
-	if !g.failedAt.IsZero() {
-		g.retryBy = g.retryAt
+	if !g.retry.failedAt.IsZero() {
+		g.retry.by = g.retry.at
 		r.setRetry(g)
 	}
 }
@@ -326,11 +326,11 @@ func (r *Registry) activateLeader(g *Group) Actions {
 	if r.elect(g); g.leader == nil || g.plan != nil || !g.complete() {
 		return Actions{}
 	}
-	if g.never {
+	if g.retry.never {
 		r.change(g) // the group is not the same as when it failed
 	}
 	if r.turnstile.holds(g) {
-		g.retryBy = g.retryAt // likewise
+		g.retry.by = g.retry.at // likewise
 		r.setRetry(g)
 		return Actions{Due: true}
 	}
@@ -468,8 +468,8 @@ func (r *Registry) setPlan(g *Group, current *plan) {
 
 // clearFailures resets a group's failures.
 func (r *Registry) clearFailures(g *Group) {
-	g.failedAt, g.firstFailure, g.retryAt, g.queuedAt, g.endedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	g.refused, g.refusals, g.aborts, g.hurried = nil, 0, 0, false
+	g.retry.failedAt, g.retry.firstFailure, g.retry.at, g.retry.queuedAt, g.retry.endedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	g.refused, g.refusals, g.aborts, g.retry.hurried = nil, 0, 0, false
 	r.change(g)
 }
 

@@ -39,7 +39,7 @@ type retries struct {
 func newRetries(timing Timing) *retries {
 	r := &retries{again: timing.Again, settle: timing.Settle, round: 1, lanes: newLanes(timing.Pauses), newcomers: newcomers{namespaces: map[string]*namespace{}}}
 	r.pausing = groupHeap{number: 0, before: func(a, b *Group) bool { return a.pauseEnd(r.again).Before(b.pauseEnd(r.again)) }}
-	r.idleByDeadline = groupHeap{number: 1, before: func(a, b *Group) bool { return a.retryBy.Before(b.retryBy) }}
+	r.idleByDeadline = groupHeap{number: 1, before: func(a, b *Group) bool { return a.retry.by.Before(b.retry.by) }}
 	r.due = groupHeap{number: 2, before: func(a, b *Group) bool { return a.compareDue(b) < 0 }}
 	return r
 }
@@ -49,7 +49,7 @@ const heaps = 3 + 2*lanes + 1
 
 // laneOf returns the lane of a group.
 func (r *retries) laneOf(g *Group) *lane {
-	if g.never {
+	if g.retry.never {
 		return &r.lanes[laneNever]
 	}
 	return &r.lanes[laneUsual]
@@ -58,24 +58,24 @@ func (r *retries) laneOf(g *Group) *lane {
 // setNever puts a group into another lane, while it is in no heap.
 func (r *retries) setNever(g *Group, never bool) {
 	r.laneOf(g).budget.count(g, 0)
-	g.never = never
+	g.retry.never = never
 }
 
 // pauseEnd is when another attempt may be made. A group that is queued for one is not
 // queued again before long.
 func (g *Group) pauseEnd(again time.Duration) time.Time {
-	if queued := g.queuedAt.Add(again); !g.queuedAt.IsZero() && queued.After(g.retryAt) {
+	if queued := g.retry.queuedAt.Add(again); !g.retry.queuedAt.IsZero() && queued.After(g.retry.at) {
 		return queued
 	}
-	return g.retryAt
+	return g.retry.at
 }
 
 // restEnd is when a group has rested for so long after an attempt that counts for the budget.
 func (g *Group) restEnd(rest time.Duration) time.Time {
-	if g.endedAt.IsZero() {
+	if g.retry.endedAt.IsZero() {
 		return time.Time{}
 	}
-	return g.endedAt.Add(rest)
+	return g.retry.endedAt.Add(rest)
 }
 
 // remove removes a group.
@@ -103,9 +103,9 @@ func (r *retries) putNew(g *Group) {
 }
 
 func (r *retries) putDue(g *Group) {
-	g.round = r.round
-	if g.takenIn == r.round {
-		g.round++
+	g.retry.round = r.round
+	if g.retry.takenIn == r.round {
+		g.retry.round++
 	}
 	heap.Push(&r.due, g)
 }
@@ -115,7 +115,7 @@ func (r *retries) putDue(g *Group) {
 func (r *retries) next(room bool) *Group {
 	due, newcomer := r.due.first(), r.newcomers.first()
 	switch {
-	case due != nil && due.hurried:
+	case due != nil && due.retry.hurried:
 		return due
 	case !room:
 		return nil
@@ -128,12 +128,12 @@ func (r *retries) next(room bool) *Group {
 
 // take is called when a group is about to be queued, before it is put anywhere else.
 func (r *retries) take(g *Group) {
-	if r.newcomerNext = g.positions[r.due.number] > 0; !r.newcomerNext {
+	if r.newcomerNext = g.retry.positions[r.due.number] > 0; !r.newcomerNext {
 		r.newcomers.take(g)
 		return
 	}
-	r.round = max(r.round, g.round)
-	g.takenIn = r.round
+	r.round = max(r.round, g.retry.round)
+	g.retry.takenIn = r.round
 }
 
 // endRound lets all groups be queued again, if none is due.
@@ -145,7 +145,7 @@ func (r *retries) endRound() {
 
 // compareDue compares two groups that are due.
 func (g *Group) compareDue(other *Group) int {
-	return cmp.Or(trueFirst(g.hurried, other.hurried), cmp.Compare(g.round, other.round), g.rank().Compare(other.rank()))
+	return cmp.Or(trueFirst(g.retry.hurried, other.retry.hurried), cmp.Compare(g.retry.round, other.retry.round), g.rank().Compare(other.rank()))
 }
 
 // trueFirst compares two booleans: true comes first.
@@ -164,7 +164,7 @@ func trueFirst(a, b bool) int {
 func (r *retries) advance(now time.Time) {
 	for g := r.pausing.first(); g != nil && !now.Before(g.pauseEnd(r.again)); g = r.pausing.first() {
 		r.pausing.remove(g)
-		if g.hurried {
+		if g.retry.hurried {
 			r.idle(g)
 		} else {
 			heap.Push(&r.laneOf(g).resting, g)
@@ -173,7 +173,7 @@ func (r *retries) advance(now time.Time) {
 	for i := range r.lanes {
 		r.lanes[i].advance(r, now)
 	}
-	for g := r.idleByDeadline.first(); g != nil && !now.Before(g.retryBy); g = r.idleByDeadline.first() {
+	for g := r.idleByDeadline.first(); g != nil && !now.Before(g.retry.by); g = r.idleByDeadline.first() {
 		r.wake(g)
 	}
 }
@@ -192,7 +192,7 @@ func (r *retries) wake(g *Group) {
 // groupHeap is a heap of groups from which any can be removed.
 type groupHeap struct {
 	groups []*Group
-	// number is the heap's index in Group.positions.
+	// number is the heap's index in Group.retry.positions.
 	number int
 	before func(a, b *Group) bool
 }
@@ -208,7 +208,7 @@ func (h *groupHeap) first() *Group {
 // remove removes a group if it is there. The group itself is not compared: it may have
 // changed.
 func (h *groupHeap) remove(g *Group) {
-	if position := g.positions[h.number]; position > 0 {
+	if position := g.retry.positions[h.number]; position > 0 {
 		heap.Remove(h, int(position)-1)
 	}
 }
@@ -238,10 +238,10 @@ func (h *groupHeap) Pop() any {
 	g := h.groups[last]
 	h.groups[last] = nil
 	h.groups = h.groups[:last]
-	g.positions[h.number] = 0
+	g.retry.positions[h.number] = 0
 	return g
 }
 
 func (h *groupHeap) setPosition(i int) {
-	h.groups[i].positions[h.number] = int32(i) + 1 //nolint:gosec // far fewer groups
+	h.groups[i].retry.positions[h.number] = int32(i) + 1 //nolint:gosec // far fewer groups
 }

@@ -18,19 +18,19 @@ func isDue(r *Registry, g *Group, now time.Time) bool {
 	if g.plan != nil || r.turnstile.inUse && !g.complete() {
 		return false
 	}
-	if g.failedAt.IsZero() {
+	if g.retry.failedAt.IsZero() {
 		return r.turnstile.holds(g) && r.started && leaderOf(g) != nil
 	}
-	if now.Before(g.retryAt) {
+	if now.Before(g.retry.at) {
 		return false
 	}
-	if now.Sub(g.queuedAt) < r.timing.Again {
+	if now.Sub(g.retry.queuedAt) < r.timing.Again {
 		return false // it is queued already
 	}
 	wokenAt := r.retries.laneOf(g).wokenAt
 	settled := wokenAt.Add(r.timing.Settle)
-	woken := g.failedAt.Before(wokenAt) || g.failedAt.Before(settled) && !now.Before(settled)
-	return (woken || !now.Before(g.retryBy)) && leaderOf(g) != nil
+	woken := g.retry.failedAt.Before(wokenAt) || g.retry.failedAt.Before(settled) && !now.Before(settled)
+	return (woken || !now.Before(g.retry.by)) && leaderOf(g) != nil
 }
 
 // leaderOf returns the member that is, or should be elected, the leader.
@@ -59,14 +59,14 @@ func scanForDue(r *Registry, now time.Time, limit int) []string {
 		}
 		leader, round := leaderOf(g), r.retries.round
 		switch {
-		case g.failedAt.IsZero() && !isExplained(leader.Pod()):
+		case g.retry.failedAt.IsZero() && !isExplained(leader.Pod()):
 			round = 0 // of no importance
-		case g.positions[r.retries.due.number] > 0:
-			round = g.round
-		case g.takenIn == round:
+		case g.retry.positions[r.retries.due.number] > 0:
+			round = g.retry.round
+		case g.retry.takenIn == round:
 			round++
 		}
-		due = append(due, one{g.hurried, round, !g.failedAt.IsZero() || isExplained(leader.Pod()), Rank{Turn: g.turn, Priority: priorityOf(leader.Pod()), Since: g.Since, Group: g.Key, Index: leader.index, UID: leader.UID}})
+		due = append(due, one{g.retry.hurried, round, !g.retry.failedAt.IsZero() || isExplained(leader.Pod()), Rank{Turn: g.turn, Priority: priorityOf(leader.Pod()), Since: g.Since, Group: g.Key, Index: leader.index, UID: leader.UID}})
 	}
 	slices.SortFunc(due, func(a, b one) int {
 		last := map[bool]int{false: 0, true: 1}
@@ -134,8 +134,8 @@ func (s *simulation) checkHeaps() {
 	}
 	for _, h := range all {
 		for i, g := range h.groups {
-			if g.positions[h.number] != int32(i)+1 {
-				s.t.Fatalf("gang %s is at %d of heap %d, it has %d", g.Key, i+1, h.number, g.positions[h.number])
+			if g.retry.positions[h.number] != int32(i)+1 {
+				s.t.Fatalf("gang %s is at %d of heap %d, it has %d", g.Key, i+1, h.number, g.retry.positions[h.number])
 			}
 			if i > 0 && h.before(g, h.groups[(i-1)/2]) {
 				s.t.Fatalf("gang %s comes after one of heap %d that it comes before", g.Key, h.number)

@@ -44,7 +44,7 @@ func (r *Registry) Waiting() []Waiting {
 		}
 		list = append(list, Waiting{
 			Key: g.Key, Leader: g.leader.Pod(), Priority: priorityOf(g.leader.Pod()), Since: g.Since,
-			Shape: &g.leader.Shape, Percent: g.waitingPercent(), Tried: !g.failedAt.IsZero(),
+			Shape: &g.leader.Shape, Percent: g.waitingPercent(), Tried: !g.retry.failedAt.IsZero(),
 		})
 	}
 	return list
@@ -98,7 +98,7 @@ func (r *Registry) queueAnew() (actions Actions) {
 			g.entered = time.Time{}
 		}
 		r.setRetry(g)
-		if g.failedAt.IsZero() {
+		if g.retry.failedAt.IsZero() {
 			actions = actions.and(r.activateLeader(g))
 		}
 	}
@@ -111,12 +111,12 @@ func (r *Registry) Hurry(keys []string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, key := range keys {
-		if g := r.groups[key]; g != nil && !g.failedAt.IsZero() && g.plan == nil {
-			g.retryAt = now
-			if rested := g.endedAt.Add(r.retries.laneOf(g).budget.restFor(g.took)); rested.After(now) {
-				g.retryAt = rested
+		if g := r.groups[key]; g != nil && !g.retry.failedAt.IsZero() && g.plan == nil {
+			g.retry.at = now
+			if rested := g.retry.endedAt.Add(r.retries.laneOf(g).budget.restFor(g.retry.took)); rested.After(now) {
+				g.retry.at = rested
 			}
-			g.retryBy, g.queuedAt, g.hurried = g.retryAt, time.Time{}, true
+			g.retry.by, g.retry.queuedAt, g.retry.hurried = g.retry.at, time.Time{}, true
 			r.setRetry(g)
 		}
 	}

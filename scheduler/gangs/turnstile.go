@@ -48,7 +48,7 @@ func (t *turnstile) lastTurn() float64 {
 }
 
 // holds reports whether a group has to wait for its turn.
-func (t *turnstile) holds(g *Group) bool { return t.inUse && g.queuedAt.IsZero() }
+func (t *turnstile) holds(g *Group) bool { return t.inUse && g.retry.queuedAt.IsZero() }
 
 // room returns how many more groups may pass.
 func (t *turnstile) room(now time.Time) int {
@@ -57,7 +57,7 @@ func (t *turnstile) room(now time.Time) int {
 	}
 	count := 0
 	for g := range t.inside {
-		if now.Sub(g.queuedAt) < maxStay {
+		if now.Sub(g.retry.queuedAt) < maxStay {
 			count++
 		}
 	}
@@ -66,7 +66,7 @@ func (t *turnstile) room(now time.Time) int {
 
 // pass lets a group in.
 func (t *turnstile) pass(g *Group, now time.Time) {
-	g.queuedAt = now
+	g.retry.queuedAt = now
 	if !t.inUse || t.isInside(g) {
 		return // it keeps its place
 	}

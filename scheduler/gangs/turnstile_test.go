@@ -99,8 +99,8 @@ func TestTheTurnstileHasRoomForThoseThatAreHurried(t *testing.T) {
 	f.due() // during its attempt
 	f.Seat(attempt.Group, attempt.Waiting, placesFor(1), "promised", f.now())
 	f.barrier(pod("promised"))
-	if attempt.Group.hurried || f.turnstile.isInside(attempt.Group) {
-		t.Errorf("when it has a place, it is hurried: %t, inside: %t", attempt.Group.hurried, f.turnstile.isInside(attempt.Group))
+	if attempt.Group.retry.hurried || f.turnstile.isInside(attempt.Group) {
+		t.Errorf("when it has a place, it is hurried: %t, inside: %t", attempt.Group.retry.hurried, f.turnstile.isInside(attempt.Group))
 	}
 }
 

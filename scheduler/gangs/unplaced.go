@@ -13,7 +13,7 @@ func (r *Registry) Fails(gang string) bool {
 }
 
 func (g *Group) fails() bool {
-	return g != nil && !g.Alone && g.plan == nil && !g.failedAt.IsZero()
+	return g != nil && !g.Alone && g.plan == nil && !g.retry.failedAt.IsZero()
 }
 
 // Unplaced returns the Pods of such a gang that wait, in order. The leader is not among

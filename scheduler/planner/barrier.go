@@ -23,34 +23,33 @@ import (
 // the Pod can't proceed.
 func (p *Planner) Barrier(uid types.UID, number uint64) (wait bool, err error) {
 	if !p.mirror.Intact(uid) {
-		_, _, actions := p.registry.Withdraw(uid, number)
-		p.do(actions)
+		p.do(p.registry.Withdraw(uid, number).Actions)
 		return false, errors.New("the node or its GPUs have changed")
 	}
-	open, refused, others, actions := p.registry.Barrier(uid, number)
+	arrival := p.registry.Barrier(uid, number)
 	switch {
-	case refused:
+	case arrival.Refused:
 		return false, errors.New("its gang's plan was aborted")
-	case !open:
+	case !arrival.Open:
 		return true, nil
 	}
-	waiting := make([]fwk.WaitingPod, len(others))
-	for i, other := range others {
+	waiting := make([]fwk.WaitingPod, len(arrival.Allow))
+	for i, other := range arrival.Allow {
 		if waiting[i] = p.handle.GetWaitingPod(other); waiting[i] == nil || !p.mirror.Intact(other) {
-			return false, p.rejectGang(append(others, uid), number)
+			return false, p.rejectGang(append(arrival.Allow, uid), number)
 		}
 	}
 	for _, one := range waiting {
 		one.Allow(config.GangPlugin)
 	}
-	p.do(actions)
+	p.do(arrival.Actions)
 	return false, nil
 }
 
 // rejectGang rejects a whole gang: one of its Pods was lost while they gathered.
 func (p *Planner) rejectGang(uids []types.UID, number uint64) error {
 	for _, uid := range uids {
-		_, _, actions := p.registry.Withdraw(uid, number)
+		actions := p.registry.Withdraw(uid, number).Actions
 		actions.Reject = []types.UID{uid}
 		p.do(actions)
 	}
@@ -73,16 +72,16 @@ func (p *Planner) Unreserve(uid types.UID, number uint64) {
 // withdraw returns the node of the seat if the Pod did not wait there for others.
 func (p *Planner) withdraw(uid types.UID, number uint64) (node string) {
 	member := p.registry.Member(uid)
-	aborts, node, actions := p.registry.Withdraw(uid, number)
-	if aborts > 0 {
+	withdrawal := p.registry.Withdraw(uid, number)
+	if withdrawal.Aborts > 0 {
 		longest := longestAbortPause
 		if p.registry.Runs(member.Group()) {
 			longest = fallbackRetry // the members that run wait for it
 		}
-		p.backOff(member, min(abortPause<<min(aborts-1, 10), longest))
+		p.backOff(member, min(abortPause<<min(withdrawal.Aborts-1, 10), longest))
 	}
-	p.do(actions)
-	return node
+	p.do(withdrawal.Actions)
+	return withdrawal.Fault
 }
 
 // RejectedByOtherPlugin records that another plugin rejected a Pod before it was placed.
@@ -93,8 +92,7 @@ func (p *Planner) RejectedByOtherPlugin(uid types.UID) {
 		return
 	}
 	if seat, hasSeat := p.registry.SeatOf(uid); hasSeat {
-		_, _, actions := p.registry.Withdraw(uid, seat.Plan)
-		p.do(actions)
+		p.do(p.registry.Withdraw(uid, seat.Plan).Actions)
 	}
 	p.backOff(member, abortPause)
 }

@@ -61,8 +61,7 @@ func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Dec
 		if p.mirror.Intact(pod.UID) {
 			return Decision{Node: seat.Node, Plan: seat.Plan}
 		}
-		_, _, actions := p.registry.Withdraw(pod.UID, seat.Plan)
-		p.do(actions)
+		p.do(p.registry.Withdraw(pod.UID, seat.Plan).Actions)
 	}
 	attempt := p.registry.Attempt(pod.UID)
 	if attempt == nil {

@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -52,7 +53,7 @@ type Gangs interface {
 // Reporter writes the conditions. It is safe for concurrent use.
 type Reporter struct {
 	client kubernetes.Interface
-	clock  clock.WithTicker
+	clock  clock.PassiveClock
 	gangs  Gangs
 	// mayWrite reports whether this process leads. hasProspect reports whether a gang will
 	// fit when Pods have left that are about to: it needs no other room.
@@ -77,7 +78,7 @@ type report struct {
 }
 
 // New returns a Reporter.
-func New(client kubernetes.Interface, clock clock.WithTicker, gangs Gangs, mayWrite func() bool, hasProspect func(string) bool) *Reporter {
+func New(client kubernetes.Interface, clock clock.PassiveClock, gangs Gangs, mayWrite func() bool, hasProspect func(string) bool) *Reporter {
 	return &Reporter{client: client, clock: clock, gangs: gangs, mayWrite: mayWrite, hasProspect: hasProspect, reports: map[string]*report{}}
 }
 
@@ -95,18 +96,7 @@ func (r *Reporter) Report(gang, text string) {
 }
 
 // Run writes until ctx ends.
-func (r *Reporter) Run(ctx context.Context) {
-	ticker := r.clock.NewTicker(period)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-			r.write(ctx)
-		}
-	}
-}
+func (r *Reporter) Run(ctx context.Context) { wait.UntilWithContext(ctx, r.write, period) }
 
 // write writes what is due, at most atOnce Pods.
 func (r *Reporter) write(ctx context.Context) {

@@ -27,34 +27,34 @@ func plus(at, duration time.Duration) time.Duration {
 type calendar struct {
 	cluster *placement.Cluster
 	now     time.Time
-	// leavers are the Pods whose end is known, the first end first.
-	leavers []leaver
-	nodes   []*nodeDays
-	byName  map[string]*nodeDays
+	// endings are the Pods whose end is known, the first end first.
+	endings []ending
+	nodes   []*nodeTimeline
+	byName  map[string]*nodeTimeline
 	booked  []*booking
 	rooms   map[*placement.Request]*rooms
-	// days and free are memory for nodes, in large pieces; cards is memory for setFree.
-	days  []nodeDays
-	free  []time.Duration
-	cards []placement.CardState
+	// timelines and free are memory for nodes, in large chunks; cards is memory for setFree.
+	timelines []nodeTimeline
+	free      []time.Duration
+	cards     []placement.CardState
 }
 
-// piece is for how many nodes, or cards, memory is allocated at once.
-const piece = 1024
+// chunk is for how many nodes, or cards, memory is allocated at once.
+const chunk = 1024
 
-// leaver is a Pod that runs and is expected to end.
-type leaver struct {
+// ending is a Pod that runs and is expected to end.
+type ending struct {
 	*placement.Pod
 	job  string
 	ends time.Duration
-	on   *nodeDays
+	on   *nodeTimeline
 }
 
 // booking is a reservation that is in the way of others.
 type booking struct {
 	*Reservation
 	from, until time.Duration
-	nodes       []*nodeDays
+	nodes       []*nodeTimeline
 }
 
 // during reports whether a booking is in the way of a job at some time of a window.
@@ -62,15 +62,15 @@ func (b *booking) during(from, until time.Duration) bool {
 	return b.from < until && b.until > from
 }
 
-// nodeDays is the future of one node.
-type nodeDays struct {
+// nodeTimeline is the future of one node.
+type nodeTimeline struct {
 	name string
 	// index is that in calendar.nodes.
 	index int
 	// free is when each card becomes entirely free, by its index.
 	free []time.Duration
-	// leavers are indices of calendar.leavers, the first end first.
-	leavers []int
+	// endings are indices of calendar.endings, the first end first.
+	endings []int
 	booked  []part
 }
 
@@ -82,14 +82,14 @@ type part struct {
 
 func newCalendar(in *Input) *calendar {
 	c := &calendar{
-		cluster: in.Cluster, now: in.Now, byName: make(map[string]*nodeDays, len(in.Running)), rooms: map[*placement.Request]*rooms{},
+		cluster: in.Cluster, now: in.Now, byName: make(map[string]*nodeTimeline, len(in.Running)), rooms: map[*placement.Request]*rooms{},
 	}
-	c.leavers = make([]leaver, 0, len(in.Running))
+	c.endings = make([]ending, 0, len(in.Running))
 	for _, one := range byEnd(in) {
 		job, ends := &in.Running[one.index], max(one.ends, MinimumRemaining)
 		for _, name := range job.Pods {
 			if pod := in.Cluster.Look(name); pod != nil {
-				c.leavers = append(c.leavers, leaver{Pod: pod, job: job.Key, ends: ends})
+				c.endings = append(c.endings, ending{Pod: pod, job: job.Key, ends: ends})
 			}
 		}
 	}
@@ -100,24 +100,24 @@ func newCalendar(in *Input) *calendar {
 	return c
 }
 
-// assign gives the nodes their leavers, all in one piece of memory.
+// assign gives the nodes their endings, all in one chunk of memory.
 func (c *calendar) assign() {
-	counts := make([]int, 0, len(c.leavers))
-	for i := range c.leavers {
-		n := c.node(c.leavers[i].Node)
-		c.leavers[i].on = n
+	counts := make([]int, 0, len(c.endings))
+	for i := range c.endings {
+		n := c.node(c.endings[i].Node)
+		c.endings[i].on = n
 		if n.index == len(counts) {
 			counts = append(counts, 0)
 		}
 		counts[n.index]++
 	}
-	all := make([]int, len(c.leavers))
+	all := make([]int, len(c.endings))
 	for i, n := range c.nodes {
-		n.leavers, all = all[:0:counts[i]], all[counts[i]:]
+		n.endings, all = all[:0:counts[i]], all[counts[i]:]
 	}
-	for i := range c.leavers {
-		n := c.leavers[i].on
-		n.leavers = append(n.leavers, i)
+	for i := range c.endings {
+		n := c.endings[i].on
+		n.endings = append(n.endings, i)
 	}
 }
 
@@ -145,13 +145,13 @@ func byEnd(in *Input) []jobEnd {
 }
 
 // node returns the future of a node, which it creates if needed, without what becomes free.
-func (c *calendar) node(name string) *nodeDays {
+func (c *calendar) node(name string) *nodeTimeline {
 	n := c.byName[name]
 	if n == nil {
-		if len(c.days) == 0 {
-			c.days = make([]nodeDays, piece)
+		if len(c.timelines) == 0 {
+			c.timelines = make([]nodeTimeline, chunk)
 		}
-		n, c.days = &c.days[0], c.days[1:]
+		n, c.timelines = &c.timelines[0], c.timelines[1:]
 		n.name, n.index = name, len(c.nodes)
 		c.byName[name] = n
 		c.nodes = append(c.nodes, n)
@@ -160,11 +160,11 @@ func (c *calendar) node(name string) *nodeDays {
 }
 
 // setFree computes when the cards of a node become free.
-func (c *calendar) setFree(n *nodeDays) {
+func (c *calendar) setFree(n *nodeTimeline) {
 	cards := c.cluster.AppendCardStates(c.cards[:0], n.name)
 	c.cards = cards
 	if len(c.free) < len(cards) {
-		c.free = make([]time.Duration, max(piece, len(cards)))
+		c.free = make([]time.Duration, max(chunk, len(cards)))
 	}
 	n.free, c.free = c.free[:len(cards):len(cards)], c.free[len(cards):] // 0 is now
 	for i, card := range cards {
@@ -172,8 +172,8 @@ func (c *calendar) setFree(n *nodeDays) {
 			n.free[i] = never
 		}
 	}
-	for _, index := range n.leavers {
-		one := &c.leavers[index]
+	for _, index := range n.endings {
+		one := &c.endings[index]
 		for _, card := range one.GPUs {
 			if card >= len(cards) || cards[card].Broken {
 				continue
@@ -209,7 +209,7 @@ func (c *calendar) book(r *Reservation) {
 const usualCards = 64
 
 // freeCards counts the cards of a node that are entirely free and not reserved in a window.
-func (n *nodeDays) freeCards(from, until time.Duration) int {
+func (n *nodeTimeline) freeCards(from, until time.Duration) int {
 	var buffer [usualCards]bool
 	taken := buffer[:]
 	if len(n.free) > len(buffer) {

@@ -56,14 +56,14 @@ func (c *calendar) planAt(w *wanted, at time.Duration) (plan *placement.Plan) {
 }
 
 // advance calls do while the Pods have left the nodes that end until a time.
-func (c *calendar) advance(nodes []*nodeDays, at time.Duration, do func()) {
+func (c *calendar) advance(nodes []*nodeTimeline, at time.Duration, do func()) {
 	c.cluster.Try(func() bool {
 		for _, n := range nodes {
-			for _, index := range n.leavers {
-				if c.leavers[index].ends > at {
+			for _, index := range n.endings {
+				if c.endings[index].ends > at {
 					break
 				}
-				c.cluster.Remove(c.leavers[index].Name)
+				c.cluster.Remove(c.endings[index].Name)
 			}
 		}
 		do()
@@ -73,11 +73,11 @@ func (c *calendar) advance(nodes []*nodeDays, at time.Duration, do func()) {
 
 // useful returns the nodes that members could use at a time, of those that Pods leave. If
 // cards do not limit some role, these are all such nodes.
-func (c *calendar) useful(w *wanted, at time.Duration) []*nodeDays {
-	var list []*nodeDays
+func (c *calendar) useful(w *wanted, at time.Duration) []*nodeTimeline {
+	var list []*nodeTimeline
 	until := w.until(at)
 	for _, n := range c.nodes {
-		if len(n.leavers) == 0 || c.leavers[n.leavers[0]].ends > at {
+		if len(n.endings) == 0 || c.endings[n.endings[0]].ends > at {
 			continue
 		}
 		free := n.freeCards(at, until)

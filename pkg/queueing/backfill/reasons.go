@@ -23,8 +23,8 @@ func (c *calendar) made(w *wanted, at time.Duration, plan *placement.Plan) Reser
 		r.Until = c.now.Add(until)
 	}
 	for _, n := range c.nodesOf(plan) {
-		for _, index := range n.leavers {
-			if one := &c.leavers[index]; one.ends <= at {
+		for _, index := range n.endings {
+			if one := &c.endings[index]; one.ends <= at {
 				r.Leaving = append(r.Leaving, Leaver{Pod: one.Name, Job: one.job, Ends: c.now.Add(one.ends)})
 			}
 		}
@@ -36,15 +36,15 @@ func (c *calendar) made(w *wanted, at time.Duration, plan *placement.Plan) Reser
 // behind returns the job that a reservation waits for: the last one that leaves its cards, a
 // running one or one with an earlier reservation; else the last one that leaves its nodes.
 func (c *calendar) behind(r *Reservation, at time.Duration) string {
-	onCards, onNodes := ending{}, ending{}
+	onCards, onNodes := lastEnd{}, lastEnd{}
 	for i := range r.Plan.Members {
 		m := &r.Plan.Members[i]
 		n := c.byName[m.Node]
 		if n == nil {
 			continue
 		}
-		for _, index := range n.leavers {
-			if one := &c.leavers[index]; one.ends <= at {
+		for _, index := range n.endings {
+			if one := &c.endings[index]; one.ends <= at {
 				onNodes.later(one.ends, one.job)
 				if sharesCard(m.GPUs, one.GPUs) {
 					onCards.later(one.ends, one.job)
@@ -66,13 +66,13 @@ func (c *calendar) behind(r *Reservation, at time.Duration) string {
 	return onNodes.job
 }
 
-// ending is the last end of some jobs.
-type ending struct {
+// lastEnd is the last end of some jobs.
+type lastEnd struct {
 	at  time.Duration
 	job string
 }
 
-func (e *ending) later(at time.Duration, job string) {
+func (e *lastEnd) later(at time.Duration, job string) {
 	if e.job == "" || at > e.at {
 		e.at, e.job = at, job
 	}
@@ -132,16 +132,16 @@ const overrunTolerance = 5 * time.Second
 
 // overrun returns which job, that was to have left, runs on; nil if none does.
 func (c *calendar) overrun(was *Reservation) *Cause {
-	var longest ending
+	var longest lastEnd
 	planned := make(map[string]bool, len(was.Leaving))
 	for _, leaving := range was.Leaving {
 		planned[leaving.Pod] = true
 	}
-	for i := range c.leavers {
-		if one := &c.leavers[i]; planned[one.Name] && one.ends > was.begins(c.now)+overrunTolerance {
+	for i := range c.endings {
+		if one := &c.endings[i]; planned[one.Name] && one.ends > was.begins(c.now)+overrunTolerance {
 			longest.later(one.ends, one.job)
 		}
-		delete(planned, c.leavers[i].Name)
+		delete(planned, c.endings[i].Name)
 	}
 	if longest.job != "" {
 		return &Cause{Kind: Overrun, Job: longest.job}

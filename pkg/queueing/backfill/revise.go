@@ -111,8 +111,8 @@ func (c *calendar) keep(w *wanted, plan *placement.Plan, at time.Duration) (kept
 }
 
 // nodesOf returns the futures of a plan's nodes; nil if one of the nodes is gone.
-func (c *calendar) nodesOf(plan *placement.Plan) []*nodeDays {
-	var list []*nodeDays
+func (c *calendar) nodesOf(plan *placement.Plan) []*nodeTimeline {
+	var list []*nodeTimeline
 	seen := map[string]bool{}
 	for i := range plan.Members {
 		name := plan.Members[i].Node
@@ -128,7 +128,7 @@ func (c *calendar) nodesOf(plan *placement.Plan) []*nodeDays {
 		}
 	}
 	if list == nil {
-		list = []*nodeDays{} // nobody leaves these nodes
+		list = []*nodeTimeline{} // nobody leaves these nodes
 	}
 	return list
 }

@@ -22,7 +22,7 @@ import (
 // (Reservation.Leaving, those that still run): their cards are not free now, and if they
 // leave early, their cards are the reservation's, not the job's. A shadow takes no Pod slot.
 func Shadows(cluster *placement.Cluster, reservations []Reservation, now time.Time, bound time.Duration) []placement.Pod {
-	c := &calendar{cluster: cluster, now: now, byName: map[string]*nodeDays{}}
+	c := &calendar{cluster: cluster, now: now, byName: map[string]*nodeTimeline{}}
 	seen := map[string]bool{}
 	for i := range reservations {
 		if reservations[i].Plan == nil {
@@ -33,14 +33,14 @@ func Shadows(cluster *placement.Cluster, reservations []Reservation, now time.Ti
 			pod := cluster.Look(leaving.Pod)
 			if pod != nil && !seen[leaving.Pod] {
 				seen[leaving.Pod] = true
-				c.leavers = append(c.leavers, leaver{Pod: pod, job: leaving.Job, ends: max(leaving.Ends.Sub(now), MinimumRemaining)})
+				c.endings = append(c.endings, ending{Pod: pod, job: leaving.Job, ends: max(leaving.Ends.Sub(now), MinimumRemaining)})
 			}
 		}
 	}
-	slices.SortFunc(c.leavers, func(a, b leaver) int { return cmp.Or(cmp.Compare(a.ends, b.ends), cmp.Compare(a.Name, b.Name)) })
-	for i := range c.leavers {
-		n := c.node(c.leavers[i].Node)
-		n.leavers = append(n.leavers, i)
+	slices.SortFunc(c.endings, func(a, b ending) int { return cmp.Or(cmp.Compare(a.ends, b.ends), cmp.Compare(a.Name, b.Name)) })
+	for i := range c.endings {
+		n := c.node(c.endings[i].Node)
+		n.endings = append(n.endings, i)
 	}
 	until := never
 	if bound > 0 {
@@ -80,7 +80,7 @@ func (c *calendar) shadows(from, until time.Duration) []placement.Pod {
 
 // shadowsOn returns the shadows on a node. What is needed is the most that is needed at any
 // moment of the window; it changes when reservations begin.
-func (c *calendar) shadowsOn(n *nodeDays, from, until time.Duration) []placement.Pod {
+func (c *calendar) shadowsOn(n *nodeTimeline, from, until time.Duration) []placement.Pod {
 	var most need
 	for _, b := range n.booked {
 		if b.during(from, until) {
@@ -92,7 +92,7 @@ func (c *calendar) shadowsOn(n *nodeDays, from, until time.Duration) []placement
 
 // needAt returns what reservations need on a node at a moment, beyond what Pods hold that
 // leave between a time and that moment.
-func (c *calendar) needAt(n *nodeDays, from, moment time.Duration) *need {
+func (c *calendar) needAt(n *nodeTimeline, from, moment time.Duration) *need {
 	var sum need
 	for i := range n.booked {
 		if b := &n.booked[i]; b.from <= moment && moment < b.until {
@@ -101,8 +101,8 @@ func (c *calendar) needAt(n *nodeDays, from, moment time.Duration) *need {
 			}
 		}
 	}
-	for _, index := range n.leavers {
-		if one := &c.leavers[index]; one.ends > from && one.ends <= moment {
+	for _, index := range n.endings {
+		if one := &c.endings[index]; one.ends > from && one.ends <= moment {
 			sum.add(&one.Use, -1)
 		}
 	}

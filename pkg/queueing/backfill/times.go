@@ -86,10 +86,10 @@ func (c *calendar) possible(w *wanted, limit time.Duration) []time.Duration {
 	}
 	booked := c.turningPoints(w)
 	next, nextBooked := 0, 0
-	for next < len(c.leavers) || nextBooked < len(booked) {
+	for next < len(c.endings) || nextBooked < len(booked) {
 		at := never
-		if next < len(c.leavers) {
-			at = c.leavers[next].ends
+		if next < len(c.endings) {
+			at = c.endings[next].ends
 		}
 		if nextBooked < len(booked) {
 			at = min(at, booked[nextBooked].at)
@@ -97,8 +97,8 @@ func (c *calendar) possible(w *wanted, limit time.Duration) []time.Duration {
 		if at >= limit {
 			break
 		}
-		for ; next < len(c.leavers) && c.leavers[next].ends == at; next++ {
-			w.recount(c.leavers[next].on, at)
+		for ; next < len(c.endings) && c.endings[next].ends == at; next++ {
+			w.recount(c.endings[next].on, at)
 		}
 		for ; nextBooked < len(booked) && booked[nextBooked].at == at; nextBooked++ {
 			for _, n := range booked[nextBooked].by.nodes {
@@ -165,7 +165,7 @@ func (c *calendar) roomsOf(r *placement.Request) *rooms {
 }
 
 // recount updates the counts after something has changed on a node.
-func (w *wanted) recount(n *nodeDays, at time.Duration) {
+func (w *wanted) recount(n *nodeTimeline, at time.Duration) {
 	for i := range w.roles {
 		r := &w.roles[i]
 		if r.rooms == nil || !r.suits[n.index] {

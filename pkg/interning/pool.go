@@ -11,7 +11,7 @@ type Pool[K comparable, V any] struct {
 	values map[K]V
 }
 
-// NewPool returns a Pool of at most so many values. When there are more, it begins anew: values
+// NewPool returns a Pool of at most so many values. When there are more, it begins again: values
 // that are in use stay where they are, and are shared no longer with new ones.
 func NewPool[K comparable, V any](limit int) Pool[K, V] {
 	return Pool[K, V]{limit: limit, values: map[K]V{}}

@@ -49,10 +49,10 @@ type source struct {
 // bestCell returns the cell to take cards from; a source without cards if there is none.
 func (s *State) bestCell(r *Request, missing int, taken []int) source {
 	var best source
-	for _, one := range s.kind.cells {
-		next := source{cell: one}
+	for _, candidate := range s.kind.cells {
+		next := source{cell: candidate}
 		free := 0
-		for position := one.from; position < one.to; position++ {
+		for position := candidate.from; position < candidate.to; position++ {
 			if s.free[position] == Card {
 				free++
 			}
@@ -61,7 +61,7 @@ func (s *State) bestCell(r *Request, missing int, taken []int) source {
 			}
 		}
 		next.rest = next.cards - missing
-		next.splits = one.linked && free == one.to-one.from && missing < free
+		next.splits = candidate.linked && free == candidate.to-candidate.from && missing < free
 		if next.cards > 0 && (best.cards == 0 || next.better(&best, missing)) {
 			best = next
 		}

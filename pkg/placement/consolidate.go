@@ -69,8 +69,8 @@ func (s *searcher) consolidation(best *trial) *Consolidation {
 func (s *searcher) prune(best *trial) *trial {
 	byCost := slices.Clone(best.set)
 	slices.SortStableFunc(byCost, func(a, b moved) int { return cmp.Compare(b.unit.cost, a.unit.cost) })
-	for _, one := range byCost {
-		less := slices.DeleteFunc(slices.Clone(best.set), func(other moved) bool { return other.unit == one.unit })
+	for _, evicted := range byCost {
+		less := slices.DeleteFunc(slices.Clone(best.set), func(other moved) bool { return other.unit == evicted.unit })
 		if t := s.try(less, best.within); t.done {
 			best = t
 		}

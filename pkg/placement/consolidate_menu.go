@@ -50,10 +50,10 @@ func (s *searcher) menu(n need, eager bool) *menu {
 	if eager && m.byEstimate == nil && len(m.byCost) > 0 {
 		m.byEstimate = slices.Clone(m.byCost)
 		for i := range m.byEstimate {
-			one := &m.byEstimate[i]
-			one.estimate = one.cost
-			for _, u := range one.units {
-				one.estimate += s.burden(u)
+			option := &m.byEstimate[i]
+			option.estimate = option.cost
+			for _, u := range option.units {
+				option.estimate += s.burden(u)
 			}
 		}
 		slices.SortStableFunc(m.byEstimate, func(a, b eviction) int { return cmp.Compare(a.estimate, b.estimate) })
@@ -94,8 +94,8 @@ func (s *searcher) price(r *Request) float64 {
 		whole := s.menu(need{r, s.cluster.root}, false)
 		price = whole.least
 		for i := range whole.byCost {
-			if one := &whole.byCost[i]; size(one.units) < r.Percent() {
-				price = one.cost
+			if option := &whole.byCost[i]; size(option.units) < r.Percent() {
+				price = option.cost
 				break
 			}
 		}

@@ -16,15 +16,15 @@ func (s *searcher) obstacles(t *trial, p *planner, stuck []item, done []placedUn
 	for i := range p.taken {
 		t.touched[p.taken[i].node] = true
 	}
-	for _, one := range done {
-		for i := range one.places {
-			t.touched[s.cluster.nodes[one.places[i].Node]] = true
+	for _, placed := range done {
+		for i := range placed.places {
+			t.touched[s.cluster.nodes[placed.places[i].Node]] = true
 		}
 	}
 	first := stuck[0]
-	for _, one := range stuck {
-		if one.within.Room(one.request) == 0 {
-			first = one
+	for _, candidate := range stuck {
+		if candidate.within.Room(candidate.request) == 0 {
+			first = candidate
 			break
 		}
 	}
@@ -33,19 +33,19 @@ func (s *searcher) obstacles(t *trial, p *planner, stuck []item, done []placedUn
 	s.unplace(done)
 	others := s.placed(t, p, done)
 	p.giveAll()
-	others = slices.DeleteFunc(others, func(one located) bool { return one.node.fit(first.request) != Fits })
+	others = slices.DeleteFunc(others, func(other located) bool { return other.node.fit(first.request) != Fits })
 	p.takeAll()
-	for _, one := range others {
-		like := func(n nearby) bool { return n.need.request == one.request && n.need.depth <= one.depth }
-		if one.unit != nil && len(t.set) <= maxRearranged && !slices.ContainsFunc(t.near, like) {
-			s.nearby(t, one.item)
+	for _, other := range others {
+		like := func(n nearby) bool { return n.need.request == other.request && n.need.depth <= other.depth }
+		if other.unit != nil && len(t.set) <= maxRearranged && !slices.ContainsFunc(t.near, like) {
+			s.nearby(t, other.item)
 		}
 	}
 	p.giveBack(0)
 	s.nearby(t, first)
-	for _, one := range others {
-		if !slices.ContainsFunc(t.needs, func(n item) bool { return n.request == one.request && n.within == one.within }) {
-			t.needs = append(t.needs, one.item)
+	for _, other := range others {
+		if !slices.ContainsFunc(t.needs, func(n item) bool { return n.request == other.request && n.within == other.within }) {
+			t.needs = append(t.needs, other.item)
 		}
 	}
 }
@@ -64,12 +64,12 @@ func (s *searcher) placed(t *trial, p *planner, done []placedUnit) []located {
 		request := s.cluster.Request(s.gang.Roles[member.Role].Shape)
 		list = append(list, located{item{request: request, within: t.within, index: member.Role}, p.taken[i].node})
 	}
-	for _, one := range t.set {
-		at := slices.IndexFunc(done, func(d placedUnit) bool { return d.unit == one.unit })
+	for _, mover := range t.set {
+		at := slices.IndexFunc(done, func(d placedUnit) bool { return d.unit == mover.unit })
 		if at < 0 {
 			continue
 		}
-		for i, placed := range itemsOf(one, s.cluster.root) {
+		for i, placed := range itemsOf(mover, s.cluster.root) {
 			list = append(list, located{placed, s.cluster.nodes[done[at].places[i].Node]})
 		}
 	}

@@ -31,14 +31,14 @@ func (s *searcher) rearrange(t *trial) {
 			r.items = append(r.items, item{request: d.request, within: t.within, index: d.role})
 		}
 	}
-	for _, one := range t.set {
-		r.items = append(r.items, itemsOf(one, s.cluster.root)...)
+	for _, mover := range t.set {
+		r.items = append(r.items, itemsOf(mover, s.cluster.root)...)
 	}
 	if len(r.items) > maxRearranged {
 		return
 	}
-	for _, one := range r.items {
-		if one.within.Room(one.request) == 0 {
+	for _, needed := range r.items {
+		if needed.within.Room(needed.request) == 0 {
 			return // no arrangement helps
 		}
 	}
@@ -53,16 +53,16 @@ func (r *rearranger) place(index int) (ok bool) {
 	if index == len(r.items) {
 		return r.finish()
 	}
-	one := &r.items[index]
-	for _, spot := range r.cluster.spots(one.request, r.scope(index), maxSpots) {
+	current := &r.items[index]
+	for _, spot := range r.cluster.spots(current.request, r.scope(index), maxSpots) {
 		if r.left--; r.left < 0 {
 			return false
 		}
 		n := spot.node
-		if one.unit == nil && slices.Contains(r.gang.Except, n.Name) {
+		if current.unit == nil && slices.Contains(r.gang.Except, n.Name) {
 			continue
 		}
-		place := spot.place(one.request)
+		place := spot.place(current.request)
 		r.cluster.take(n, &place.Use)
 		r.places[index] = place
 		ok = r.place(index + 1)
@@ -76,33 +76,33 @@ func (r *rearranger) place(index int) (ok bool) {
 
 // scope returns the domain in which an item has to be: that of its gang's preceding Pods.
 func (r *rearranger) scope(index int) *Domain {
-	one := &r.items[index]
-	if one.unit == nil || one.unit.level == 0 {
-		return one.within
+	current := &r.items[index]
+	if current.unit == nil || current.unit.level == 0 {
+		return current.within
 	}
 	for i := range index {
-		if r.items[i].unit == one.unit {
-			if d := r.cluster.nodes[r.places[i].Node].domainAt(one.unit.level); d != nil {
+		if r.items[i].unit == current.unit {
+			if d := r.cluster.nodes[r.places[i].Node].domainAt(current.unit.level); d != nil {
 				return d
 			}
 		}
 	}
-	return one.within
+	return current.within
 }
 
 // finish finds an order of the moves, and stores the result in the trial.
 func (r *rearranger) finish() bool {
 	targets := map[*unit][]Place{}
 	p := &planner{cluster: r.cluster, gang: r.gang}
-	for i, one := range r.items {
-		if one.unit == nil {
-			p.taken = append(p.taken, taken{member: Member{Role: one.index, Place: r.places[i]}, node: r.cluster.nodes[r.places[i].Node]})
+	for i, placed := range r.items {
+		if placed.unit == nil {
+			p.taken = append(p.taken, taken{member: Member{Role: placed.index, Place: r.places[i]}, node: r.cluster.nodes[r.places[i].Node]})
 			continue
 		}
-		if targets[one.unit] == nil {
-			targets[one.unit] = make([]Place, len(one.unit.pods))
+		if targets[placed.unit] == nil {
+			targets[placed.unit] = make([]Place, len(placed.unit.pods))
 		}
-		targets[one.unit][one.index] = r.places[i]
+		targets[placed.unit][placed.index] = r.places[i]
 	}
 	if !r.keepTogether(targets) {
 		return false
@@ -138,13 +138,13 @@ func (r *rearranger) order(targets map[*unit][]Place) (done []placedUnit, ok boo
 	for i := range r.items {
 		r.cluster.give(r.cluster.nodes[r.places[i].Node], &r.places[i].Use)
 	}
-	for _, one := range r.trial.set {
-		r.putBack(one.unit)
+	for _, mover := range r.trial.set {
+		r.putBack(mover.unit)
 	}
 	o := orderer{rearranger: r, targets: targets, dead: map[uint32]bool{}}
 	ok = o.next(0)
-	for _, one := range r.trial.set {
-		r.lift(one.unit)
+	for _, mover := range r.trial.set {
+		r.lift(mover.unit)
 	}
 	for i := range r.items {
 		r.cluster.take(r.cluster.nodes[r.places[i].Node], &r.places[i].Use)

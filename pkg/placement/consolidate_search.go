@@ -162,31 +162,31 @@ func (s *searcher) pass(by strategy, scopes []*Domain, trials int) {
 		s.expand(f, s.try(nil, scope))
 	}
 	for trials > 0 && f.Len() > 0 {
-		one := heap.Pop(f).(branch) //nolint:forcetypeassert // only branches are pushed
-		if s.best != nil && one.expected >= s.best.cost-tie {
+		popped := heap.Pop(f).(branch) //nolint:forcetypeassert // only branches are pushed
+		if s.best != nil && popped.expected >= s.best.cost-tie {
 			return
 		}
-		set, ok := one.set()
-		key := setKey(set, one.base.within)
+		set, ok := popped.set()
+		key := setKey(set, popped.base.within)
 		if !ok || seen[key] {
-			s.push(f, one.next())
+			s.push(f, popped.next())
 			continue
 		}
 		seen[key] = true
 		trials -= 1 + (members+len(set))/heavy
 		result := s.tried[key]
 		if result == nil {
-			result = s.try(set, one.base.within)
+			result = s.try(set, popped.base.within)
 			s.tried[key] = result
 		}
-		next := one.next()
+		next := popped.next()
 		next.unplaced = s.unplaced(f, result) // similar ones will probably get as far
 		s.push(f, next)
 		if result.done {
 			if s.best == nil || result.cost < s.best.cost-tie {
 				s.best = result
 			}
-			if by != exact || one.expected >= s.best.cost-tie {
+			if by != exact || popped.expected >= s.best.cost-tie {
 				return
 			}
 			continue
@@ -236,20 +236,20 @@ func (b *branch) set() (set []moved, ok bool) {
 
 func setKey(set []moved, within *Domain) string {
 	key := make([]byte, 0, 64)
-	for _, one := range set {
-		key = binary.AppendUvarint(key, uint64(one.unit.index)+1) //nolint:gosec // not negative
+	for _, mover := range set {
+		key = binary.AppendUvarint(key, uint64(mover.unit.index)+1) //nolint:gosec // not negative
 	}
 	return string(append(append(key, 0), within.Name...))
 }
 
 // expand adds the branches of a failed trial.
 func (s *searcher) expand(f *frontier, t *trial) {
-	for i, one := range t.needs {
-		if one.depth >= maxChain {
+	for i, needed := range t.needs {
+		if needed.depth >= maxChain {
 			continue
 		}
-		whole := s.menu(need{one.request, one.within}, f.strategy != exact)
-		base := branch{base: t, need: one, least: whole.least, burden: s.burdens(f, t, one)}
+		whole := s.menu(need{needed.request, needed.within}, f.strategy != exact)
+		base := branch{base: t, need: needed, least: whole.least, burden: s.burdens(f, t, needed)}
 		base.list = whole.byCost
 		if f.strategy != exact {
 			base.list = whole.byEstimate
@@ -259,15 +259,15 @@ func (s *searcher) expand(f *frontier, t *trial) {
 		}
 		s.push(f, base)
 	}
-	for _, one := range t.near {
-		if one.need.depth >= maxChain {
+	for _, close := range t.near {
+		if close.need.depth >= maxChain {
 			continue
 		}
 		least := math.Inf(1)
-		for i := range one.list {
-			least = min(least, one.list[i].cost/float64(max(1, one.list[i].room)))
+		for i := range close.list {
+			least = min(least, close.list[i].cost/float64(max(1, close.list[i].room)))
 		}
-		s.push(f, branch{base: t, need: one.need, list: one.list, near: true, least: least, unplaced: s.unplaced(f, t) - 1, burden: s.burdens(f, t, one.need)})
+		s.push(f, branch{base: t, need: close.need, list: close.list, near: true, least: least, unplaced: s.unplaced(f, t) - 1, burden: s.burdens(f, t, close.need)})
 	}
 }
 
@@ -276,9 +276,9 @@ func (s *searcher) expand(f *frontier, t *trial) {
 func (b *branch) outlook() float64 {
 	sum, missing := 0.0, max(1, b.base.missing)
 	for i := b.index; i < len(b.list) && missing > 0; i++ {
-		if one := &b.list[i]; b.near || !b.base.touched[one.node] {
-			sum += one.estimate
-			missing -= max(1, one.room)
+		if option := &b.list[i]; b.near || !b.base.touched[option.node] {
+			sum += option.estimate
+			missing -= max(1, option.room)
 		}
 	}
 	return sum
@@ -317,15 +317,15 @@ func (s *searcher) burdens(f *frontier, t *trial, n item) float64 {
 // push adds a branch, starting with its first allowed eviction.
 func (s *searcher) push(f *frontier, b branch) {
 	for b.index < len(b.list) {
-		one := &b.list[b.index]
-		cost := b.base.cost + one.cost
-		b.moves = b.base.count + one.moves
-		if !s.rules.allows(b.moves, cost) || (!b.near && b.base.touched[one.node]) {
+		option := &b.list[b.index]
+		cost := b.base.cost + option.cost
+		b.moves = b.base.count + option.moves
+		if !s.rules.allows(b.moves, cost) || (!b.near && b.base.touched[option.node]) {
 			b.index++
 			continue
 		}
 		if f.strategy == exact {
-			b.expected = cost + b.least*float64(max(0, b.base.missing-one.room))
+			b.expected = cost + b.least*float64(max(0, b.base.missing-option.room))
 		} else {
 			b.expected = b.base.cost + b.burden + b.outlook()
 		}

@@ -46,19 +46,19 @@ type nearby struct {
 // try tries a set, and restores the cluster.
 func (s *searcher) try(set []moved, within *Domain) *trial {
 	t := &trial{set: set, within: within, touched: map[*node]bool{}}
-	for _, one := range set {
-		t.cost += one.unit.cost
-		t.count += len(one.unit.pods)
-		one.unit.out = true
-		s.lift(one.unit)
-		for i := range one.unit.pods {
-			t.touched[one.unit.pods[i].node] = true
+	for _, mover := range set {
+		t.cost += mover.unit.cost
+		t.count += len(mover.unit.pods)
+		mover.unit.out = true
+		s.lift(mover.unit)
+		for i := range mover.unit.pods {
+			t.touched[mover.unit.pods[i].node] = true
 		}
 	}
 	s.attempt(t)
-	for _, one := range set {
-		s.putBack(one.unit)
-		one.unit.out = false
+	for _, mover := range set {
+		s.putBack(mover.unit)
+		mover.unit.out = false
 	}
 	return t
 }
@@ -84,8 +84,8 @@ func (s *searcher) attempt(t *trial) {
 		for _, d := range left {
 			t.missing += d.count
 		}
-		for _, one := range t.set {
-			t.stuck = append(t.stuck, one.unit)
+		for _, mover := range t.set {
+			t.stuck = append(t.stuck, mover.unit)
 		}
 		s.obstacles(t, p, []item{{request: left[0].request, within: t.within, index: left[0].role}}, nil)
 		return
@@ -103,9 +103,9 @@ func (s *searcher) attempt(t *trial) {
 	}
 	t.stuck = left
 	var stuck []item
-	for _, one := range t.set {
-		if slices.Contains(left, one.unit) {
-			stuck = append(stuck, itemsOf(one, s.cluster.root)...)
+	for _, mover := range t.set {
+		if slices.Contains(left, mover.unit) {
+			stuck = append(stuck, itemsOf(mover, s.cluster.root)...)
 		}
 	}
 	slices.SortStableFunc(stuck, harderItem)
@@ -199,8 +199,8 @@ type placedUnit struct {
 // sequence moves the trial's units one after the other, each to what is free by then,
 // while the gang keeps its places. left are the units that could not move.
 func (s *searcher) sequence(t *trial, p *planner) (done []placedUnit, left []*unit) {
-	for _, one := range t.set {
-		left = append(left, one.unit)
+	for _, mover := range t.set {
+		left = append(left, mover.unit)
 	}
 	slices.SortStableFunc(left, func(a, b *unit) int { return b.percent() - a.percent() })
 	for again := true; again && len(left) > 0; {
@@ -245,9 +245,9 @@ func (s *searcher) advance(units []*unit) (done []placedUnit, left []*unit) {
 
 // unplace releases the places of units.
 func (s *searcher) unplace(done []placedUnit) {
-	for _, one := range done {
-		for i := range one.places {
-			s.cluster.give(s.cluster.nodes[one.places[i].Node], &one.places[i].Use)
+	for _, placed := range done {
+		for i := range placed.places {
+			s.cluster.give(s.cluster.nodes[placed.places[i].Node], &placed.places[i].Use)
 		}
 	}
 }
@@ -281,13 +281,13 @@ func (s *searcher) placeWithin(u *unit, within *Domain) (places []Place, ok bool
 // findElsewhere finds a new place for a Pod of a unit. A Pod without a gang may not return to its
 // old place: it would not have to be in the set.
 func (s *searcher) findElsewhere(u *unit, index int, within *Domain) (place Place, found bool) {
-	one := &u.pods[index]
-	place, found = s.cluster.Find(one.request, within)
-	if !found || u.group != "" || !place.isOf(one.pod) {
+	pod := &u.pods[index]
+	place, found = s.cluster.Find(pod.request, within)
+	if !found || u.group != "" || !place.isOf(pod.pod) {
 		return place, found
 	}
-	for _, other := range s.cluster.spots(one.request, within, maxSpots) {
-		if place := other.place(one.request); !place.isOf(one.pod) {
+	for _, other := range s.cluster.spots(pod.request, within, maxSpots) {
+		if place := other.place(pod.request); !place.isOf(pod.pod) {
 			return place, true
 		}
 	}
@@ -301,15 +301,15 @@ func (p *Place) isOf(pod *Pod) bool { return p.Node == pod.Node && sameCards(&p.
 // return to their old places does not move.
 func movesOf(done []placedUnit) []Move {
 	var moves []Move
-	for _, one := range done {
+	for _, placed := range done {
 		from := len(moves)
 		same := true
-		for i := range one.unit.pods {
-			pod := one.unit.pods[i].pod
-			to := one.places[i]
+		for i := range placed.unit.pods {
+			pod := placed.unit.pods[i].pod
+			to := placed.places[i]
 			same = same && to.isOf(pod)
 			moves = append(moves, Move{
-				Pod: pod.Name, Group: one.unit.group, From: Place{Node: pod.Node, Use: pod.Use}, To: to, Cost: one.unit.pods[i].cost,
+				Pod: pod.Name, Group: placed.unit.group, From: Place{Node: pod.Node, Use: pod.Use}, To: to, Cost: placed.unit.pods[i].cost,
 			})
 		}
 		if same {
@@ -319,10 +319,10 @@ func movesOf(done []placedUnit) []Move {
 	return moves
 }
 
-func itemsOf(one moved, within *Domain) []item {
-	items := make([]item, 0, len(one.unit.pods))
-	for i := range one.unit.pods {
-		items = append(items, item{request: one.unit.pods[i].request, within: within, unit: one.unit, index: i, depth: one.depth})
+func itemsOf(mover moved, within *Domain) []item {
+	items := make([]item, 0, len(mover.unit.pods))
+	for i := range mover.unit.pods {
+		items = append(items, item{request: mover.unit.pods[i].request, within: within, unit: mover.unit, index: i, depth: mover.depth})
 	}
 	return items
 }

@@ -51,10 +51,10 @@ func (d *departures) free(n *node, cards []int) {
 
 // restore undoes all assumptions.
 func (d *departures) restore() {
-	for _, one := range d.cards {
-		before := one.node.state
-		one.node.free[one.card] -= one.percent
-		d.cluster.reindex(one.node, before)
+	for _, freed := range d.cards {
+		before := freed.node.state
+		freed.node.free[freed.card] -= freed.percent
+		d.cluster.reindex(freed.node, before)
 	}
 	for pod := range d.pods {
 		n := d.cluster.nodes[pod.Node]
@@ -87,8 +87,8 @@ func (p *Pod) besidesGPUs() *Use {
 // byNode returns the cards by the names of their nodes.
 func (d *departures) byNode() map[string][]int {
 	cards := map[string][]int{}
-	for _, one := range d.cards {
-		cards[one.node.Name] = append(cards[one.node.Name], one.card)
+	for _, freed := range d.cards {
+		cards[freed.node.Name] = append(cards[freed.node.Name], freed.card)
 	}
 	return cards
 }

@@ -14,8 +14,8 @@ type interned[T any] struct {
 
 // intern returns the one value with a key, which it makes with the next number if there is none.
 func (i *interned[T]) intern(key string, create func(id int) *T) *T {
-	if one := i.known[key]; one != nil {
-		return one
+	if value := i.known[key]; value != nil {
+		return value
 	}
 	if i.known == nil {
 		i.known = map[string]*T{}
@@ -28,7 +28,7 @@ func (i *interned[T]) intern(key string, create func(id int) *T) *T {
 
 // drop drops the values that nobody uses.
 func (i *interned[T]) drop(unused func(*T) bool) {
-	maps.DeleteFunc(i.known, func(_ string, one *T) bool { return unused(one) })
+	maps.DeleteFunc(i.known, func(_ string, value *T) bool { return unused(value) })
 }
 
 // SweepRequests drops the requests whose shapes nobody has asked for since the last sweep, except those to be kept, with

@@ -57,9 +57,9 @@ func (t *tenancy) evictions(n *node, r *Request) []eviction {
 		return nil
 	}
 	e := &evictor{node: n, request: r, room: n.vacancy(slices.Clone(n.free))}
-	for _, one := range t.on[n] {
-		if one.unit.movable && !one.unit.out {
-			e.tenants = append(e.tenants, one)
+	for _, tenant := range t.on[n] {
+		if tenant.unit.movable && !tenant.unit.out {
+			e.tenants = append(e.tenants, tenant)
 		}
 	}
 	e.chosen = make([]int, len(e.tenants))
@@ -82,8 +82,8 @@ func (e *evictor) bundle(t *tenancy) {
 		}
 	}
 	scarce := !e.room.suffices(e.request)
-	for i, one := range e.tenants {
-		if scarce || (e.request.Share > 0 && one.holdsGPUs()) {
+	for i, tenant := range e.tenants {
+		if scarce || (e.request.Share > 0 && tenant.holdsGPUs()) {
 			e.addBundle([]int{i})
 		}
 	}
@@ -92,11 +92,11 @@ func (e *evictor) bundle(t *tenancy) {
 
 // tenantsOf returns the tenants of a card; none if one of them can't be evicted.
 func (e *evictor) tenantsOf(t *tenancy, gpu int) (tenants []int) {
-	for _, one := range t.on[e.node] {
-		if one.unit.out || !one.holds(gpu) {
+	for _, holder := range t.on[e.node] {
+		if holder.unit.out || !holder.holds(gpu) {
 			continue
 		}
-		at := slices.IndexFunc(e.tenants, func(other tenant) bool { return other.unit == one.unit })
+		at := slices.IndexFunc(e.tenants, func(other tenant) bool { return other.unit == holder.unit })
 		if at < 0 {
 			return nil
 		}
@@ -214,7 +214,7 @@ func (e *evictor) record() {
 		}
 	}
 	slices.SortStableFunc(chosen, func(a, b int) int { return -cmp.Compare(e.tenants[a].unit.cost, e.tenants[b].unit.cost) })
-	one := eviction{node: e.node}
+	found := eviction{node: e.node}
 	for _, i := range chosen {
 		e.hold(i)
 		if e.room.fits(e.request) {
@@ -222,29 +222,29 @@ func (e *evictor) record() {
 			continue
 		}
 		e.free(i)
-		one.units = append(one.units, e.tenants[i].unit)
-		one.moves += len(e.tenants[i].unit.pods)
-		one.cost += e.tenants[i].unit.cost
+		found.units = append(found.units, e.tenants[i].unit)
+		found.moves += len(e.tenants[i].unit.pods)
+		found.cost += e.tenants[i].unit.cost
 	}
-	one.room = e.room.capacity(e.request)
+	found.room = e.room.capacity(e.request)
 	for _, i := range kept {
 		e.free(i)
 	}
-	slices.SortFunc(one.units, func(a, b *unit) int { return cmp.Compare(a.index, b.index) })
-	e.keep(&one)
+	slices.SortFunc(found.units, func(a, b *unit) int { return cmp.Compare(a.index, b.index) })
+	e.keep(&found)
 }
 
 // keep keeps a set if it is new and among the cheapest.
-func (e *evictor) keep(one *eviction) {
-	if slices.ContainsFunc(e.found, func(known eviction) bool { return slices.Equal(known.units, one.units) }) {
+func (e *evictor) keep(found *eviction) {
+	if slices.ContainsFunc(e.found, func(known eviction) bool { return slices.Equal(known.units, found.units) }) {
 		return
 	}
 	if len(e.found) < maxEvictions {
-		e.found = append(e.found, *one)
+		e.found = append(e.found, *found)
 		return
 	}
-	if worst := e.worst(); one.cost < worst.cost {
-		*worst = *one
+	if worst := e.worst(); found.cost < worst.cost {
+		*worst = *found
 	}
 }
 

@@ -23,7 +23,7 @@ func (c *Cluster) spots(request *Request, within *Domain, most int) []spot {
 	within.canTake(request, 2, func(n *node) {
 		state := n.state
 		if state.Closed() {
-			return // whoever is there will have to leave
+			return // the Pods there will have to leave
 		}
 		cpu := state.cpu - request.CPU
 		if request.Share == 0 {

@@ -109,14 +109,14 @@ func (t *tenancy) join(c *Cluster, rules *MoveRules, groups map[string]*unit, po
 			u.level = rules.Level(group)
 		}
 	}
-	one := resident{pod: pod, node: c.nodes[pod.Node], request: c.requestOf(rules, pod), cost: rules.PerMove}
+	mover := resident{pod: pod, node: c.nodes[pod.Node], request: c.requestOf(rules, pod), cost: rules.PerMove}
 	if rules.Cost != nil {
 		cost, movable := rules.Cost(pod)
-		one.cost += max(cost, 0)
+		mover.cost += max(cost, 0)
 		u.movable = u.movable && movable && !math.IsNaN(cost)
 	}
-	u.cost += one.cost
-	u.pods = append(u.pods, one)
+	u.cost += mover.cost
+	u.pods = append(u.pods, mover)
 }
 
 // requestOf returns what a running Pod needs on any node.

@@ -56,8 +56,8 @@ func (c *Cluster) TrialChanges() []TrialChange {
 		return nil
 	}
 	changes := make([]TrialChange, len(c.journal.entries))
-	for i, one := range c.journal.entries {
-		changes[i] = TrialChange{Pod: one.pod, Placed: one.placed}
+	for i, change := range c.journal.entries {
+		changes[i] = TrialChange{Pod: change.pod, Placed: change.placed}
 	}
 	return changes
 }

@@ -203,9 +203,9 @@ func (r *Request) picky() bool {
 func (p *planner) extend(start *Domain) {
 	for i := range p.gang.Roles {
 		role := &p.gang.Roles[i]
-		one := demand{role: i, request: p.cluster.Request(role.Shape), count: 1}
+		more := demand{role: i, request: p.cluster.Request(role.Shape), count: 1}
 		for range role.Max - role.Min {
-			if !p.join(one, start) {
+			if !p.join(more, start) {
 				break
 			}
 		}
@@ -213,19 +213,19 @@ func (p *planner) extend(start *Domain) {
 }
 
 // join places one more member, if possible in a domain that the gang already uses.
-func (p *planner) join(one demand, start *Domain) bool {
+func (p *planner) join(more demand, start *Domain) bool {
 	if p.gang.Level <= start.Level {
-		return p.take(one.role, one.request, start)
+		return p.take(more.role, more.request, start)
 	}
 	for _, near := range p.domains() {
-		if near.Room(one.request) > 0 && p.take(one.role, one.request, near) {
+		if near.Room(more.request) > 0 && p.take(more.role, more.request, near) {
 			return true
 		}
 	}
 	if p.gang.Required && len(p.taken) > 0 {
 		return false
 	}
-	return p.place(start, []demand{one})
+	return p.place(start, []demand{more})
 }
 
 // domains returns the domains of the gang's level that have members, in the order in

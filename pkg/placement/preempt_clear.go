@@ -49,8 +49,8 @@ func (w ways) Less(i, j int) bool {
 		cmp.Compare(a.list[0].moves, b.list[0].moves), cmp.Compare(a.node.Name, b.node.Name),
 	) < 0
 }
-func (w ways) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
-func (w *ways) Push(one any) { *w = append(*w, one.(way)) } //nolint:forcetypeassert // only ways are pushed
+func (w ways) Swap(i, j int)    { w[i], w[j] = w[j], w[i] }
+func (w *ways) Push(pushed any) { *w = append(*w, pushed.(way)) } //nolint:forcetypeassert // only ways are pushed
 func (w *ways) Pop() any {
 	last := (*w)[len(*w)-1]
 	*w = (*w)[:len(*w)-1]
@@ -69,8 +69,8 @@ func (w *clearing) run(order []demand) (ok bool) {
 }
 
 func (w *clearing) restore() {
-	for _, one := range slices.Backward(w.placed) {
-		w.cluster.give(one.node, &one.use)
+	for _, held := range slices.Backward(w.placed) {
+		w.cluster.give(held.node, &held.use)
 	}
 	w.cluster.putBack(residents(w.chosen))
 	for _, u := range w.chosen {
@@ -114,8 +114,8 @@ func (w *clearing) makeRoom(d demand) bool {
 }
 
 // perMember returns the cost of an eviction for each member that it makes room for.
-func perMember(one *eviction, members int) float64 {
-	return one.cost / float64(max(1, min(one.room, members)))
+func perMember(option *eviction, members int) float64 {
+	return option.cost / float64(max(1, min(option.room, members)))
 }
 
 // push adds a way to make room on a node.
@@ -135,12 +135,12 @@ func (w *clearing) allowed(list []eviction) []eviction {
 	return nil
 }
 
-func (w *clearing) allows(one *eviction) bool {
+func (w *clearing) allows(option *eviction) bool {
 	if len(w.left) == 0 {
 		return true
 	}
 	left := slices.Clone(w.left)
-	for _, u := range one.units {
+	for _, u := range option.units {
 		w.pool.deduct(u, left)
 	}
 	return len(left) == 0 || slices.Min(left) >= 0
@@ -177,14 +177,14 @@ func (w *clearing) evictions(n *node, r *Request) []eviction {
 
 // take evicts units and places members in the room that this makes. It fails if that
 // costs more than the best proposal so far.
-func (w *clearing) take(one *eviction, d *demand) bool {
-	for _, u := range one.units {
+func (w *clearing) take(option *eviction, d *demand) bool {
+	for _, u := range option.units {
 		w.cost += w.pool.info[u.index].cost
 		w.pool.deduct(u, w.left)
 		u.out = true
 		w.chosen = append(w.chosen, u)
 	}
-	gone := residents(one.units)
+	gone := residents(option.units)
 	w.cluster.lift(gone)
 	if w.best != nil && w.cost > w.best.sum {
 		return false

@@ -102,13 +102,13 @@ func (p *preemptor) pool(splitGroups bool) *pool {
 	var groups [][]candidate
 	at := map[string]int{}
 	for _, pod := range c.sortedPods() {
-		one := b.candidate(pod)
-		if i, known := at[one.group]; known && one.group != "" {
-			groups[i] = append(groups[i], one)
+		victim := b.candidate(pod)
+		if i, known := at[victim.group]; known && victim.group != "" {
+			groups[i] = append(groups[i], victim)
 			continue
 		}
-		at[one.group] = len(groups)
-		groups = append(groups, []candidate{one})
+		at[victim.group] = len(groups)
+		groups = append(groups, []candidate{victim})
 	}
 	for _, group := range groups {
 		b.addGroup(group)
@@ -117,18 +117,18 @@ func (p *preemptor) pool(splitGroups bool) *pool {
 }
 
 func (b *poolBuilder) candidate(pod *Pod) candidate {
-	one := candidate{pod: pod}
-	one.priority, one.preemptible = b.rules.Victim(pod)
+	victim := candidate{pod: pod}
+	victim.priority, victim.preemptible = b.rules.Victim(pod)
 	if b.rules.Group != nil {
-		one.group = b.rules.Group(pod)
+		victim.group = b.rules.Group(pod)
 	}
-	if one.preemptible && b.rules.Lost != nil {
-		one.lost = lostCost(b.rules.Lost(pod))
+	if victim.preemptible && b.rules.Lost != nil {
+		victim.lost = lostCost(b.rules.Lost(pod))
 	}
-	if one.preemptible && b.rules.Budgets != nil {
-		one.budgets = b.rules.Budgets(pod)
+	if victim.preemptible && b.rules.Budgets != nil {
+		victim.budgets = b.rules.Budgets(pod)
 	}
-	return one
+	return victim
 }
 
 // addGroup adds the units of a group, or of a Pod without one.
@@ -174,7 +174,7 @@ func (b *poolBuilder) charge(to *unitInfo, budgets []string) {
 			limit = b.limit(max(0, b.rules.Allowed[name]))
 			b.limitOf[name] = limit
 		}
-		at := slices.IndexFunc(to.charges, func(one charge) bool { return one.limit == limit })
+		at := slices.IndexFunc(to.charges, func(charged charge) bool { return charged.limit == limit })
 		if at < 0 {
 			at = len(to.charges)
 			to.charges = append(to.charges, charge{limit: limit})
@@ -185,7 +185,7 @@ func (b *poolBuilder) charge(to *unitInfo, budgets []string) {
 
 // withinLimits reports whether charges are within what is left of the limits.
 func (l *pool) withinLimits(charges []charge, left []int) bool {
-	return !slices.ContainsFunc(charges, func(one charge) bool { return left[one.limit] < one.pods })
+	return !slices.ContainsFunc(charges, func(charged charge) bool { return left[charged.limit] < charged.pods })
 }
 
 // addUnit adds a unit of Pods.
@@ -193,11 +193,11 @@ func (b *poolBuilder) addUnit(pods []candidate, info *unitInfo) {
 	u := &unit{index: len(b.pool.units), group: pods[0].group}
 	info.priority = math.MinInt32
 	for i := range pods {
-		one := &pods[i]
-		n := b.cluster.nodes[one.pod.Node]
-		r := resident{pod: one.pod, node: n, request: b.request(one), cost: costOf(one.priority) + one.lost}
+		victim := &pods[i]
+		n := b.cluster.nodes[victim.pod.Node]
+		r := resident{pod: victim.pod, node: n, request: b.request(victim), cost: costOf(victim.priority) + victim.lost}
 		b.pool.multiNode = b.pool.multiNode || (info.allowed && n != b.cluster.nodes[pods[0].pod.Node])
-		info.priority = max(info.priority, one.priority)
+		info.priority = max(info.priority, victim.priority)
 		info.cost += r.cost
 		u.pods = append(u.pods, r)
 	}
@@ -208,9 +208,9 @@ func (b *poolBuilder) addUnit(pods []candidate, info *unitInfo) {
 
 // request returns the same request for equivalent Pods. It is not interned in the
 // cluster.
-func (b *poolBuilder) request(one *candidate) *Request {
-	use := &one.pod.Use
-	key := equivalenceClass{use.CPU, use.Memory, len(use.GPUs), use.Percent, use.Others.key(), strings.Join(one.budgets, "\x00")}
+func (b *poolBuilder) request(victim *candidate) *Request {
+	use := &victim.pod.Use
+	key := equivalenceClass{use.CPU, use.Memory, len(use.GPUs), use.Percent, use.Others.key(), strings.Join(victim.budgets, "\x00")}
 	known := b.requests[key]
 	if known == nil {
 		known = &Request{Shape: Shape{CPU: use.CPU, Memory: use.Memory, Others: use.Others, GPUs: len(use.GPUs)}}
@@ -255,8 +255,8 @@ func (l *pool) price(p pricing) {
 			}
 			u.cost /= float64(len(nodes))
 		case p == thrifty:
-			for _, one := range l.info[i].charges {
-				u.cost += math.MaxUint32 * float64(len(l.units)) * float64(one.pods) / float64(l.limits[one.limit])
+			for _, charged := range l.info[i].charges {
+				u.cost += math.MaxUint32 * float64(len(l.units)) * float64(charged.pods) / float64(l.limits[charged.limit])
 			}
 		}
 	}
@@ -274,8 +274,8 @@ func (l *pool) capacity(n *node, r *Request) int {
 	var buffer [usualCards]int32
 	v := n.vacancy(append(buffer[:0], n.free...))
 	for i := range l.on[n] {
-		if one := &l.on[n][i]; one.unit.movable && !one.unit.out {
-			for _, use := range one.uses {
+		if tenant := &l.on[n][i]; tenant.unit.movable && !tenant.unit.out {
+			for _, use := range tenant.uses {
 				v.give(use)
 			}
 		}
@@ -315,7 +315,7 @@ func (l *pool) affordable(scope *Domain) (units []*unit) {
 
 // deduct subtracts a unit's charges from what is left of the limits.
 func (l *pool) deduct(u *unit, left []int) {
-	for _, one := range l.info[u.index].charges {
-		left[one.limit] -= one.pods
+	for _, charged := range l.info[u.index].charges {
+		left[charged.limit] -= charged.pods
 	}
 }

@@ -147,12 +147,12 @@ func (p *preemptor) fewer(u *unit, most int) (leave []resident) {
 		return cmp.Or(-cmp.Compare(a.cost, b.cost), cmp.Compare(percentOf(a.pod), percentOf(b.pod)))
 	})
 	for i := range order {
-		one := order[i : i+1]
-		p.cluster.putBack(one)
+		member := order[i : i+1]
+		p.cluster.putBack(member)
 		if p.fits() {
 			continue
 		}
-		p.cluster.lift(one)
+		p.cluster.lift(member)
 		if leave = append(leave, order[i]); len(leave) > most {
 			away := slices.Clone(order[:i])
 			away = slices.DeleteFunc(away, func(r resident) bool {

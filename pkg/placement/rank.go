@@ -53,8 +53,8 @@ func (c *Cluster) Rank(r *Request, within *Domain) []Ranked {
 	c.search, c.searched = Search{Nodes: within.nodes, Room: len(candidates)}, true
 	c.sort(candidates, r)
 	var list []Ranked
-	for _, one := range candidates {
-		list = append(list, Ranked{Node: one.node.Name, Cost: one.cost})
+	for _, candidate := range candidates {
+		list = append(list, Ranked{Node: candidate.node.Name, Cost: candidate.cost})
 	}
 	return list
 }

@@ -27,8 +27,8 @@ func square(count int) float64 { return float64(count) * float64(count) }
 // make nothing worse. If so, it adds their gain to the result.
 func (p *packer) pays(begin int, done []placedUnit) bool {
 	cost := 0.0
-	for _, one := range done {
-		cost += one.unit.cost
+	for _, placed := range done {
+		cost += placed.unit.cost
 	}
 	var nodes []*node
 	for i := range p.done[begin:] {

@@ -89,8 +89,8 @@ func (p *packer) empty(n *node) bool {
 	}
 	var units []*unit
 	for i := range p.on[n] {
-		if one := &p.on[n][i]; one.holdsGPUs() {
-			units = append(units, one.unit)
+		if tenant := &p.on[n][i]; tenant.holdsGPUs() {
+			units = append(units, tenant.unit)
 		}
 	}
 	return p.step(units, func() func() {
@@ -108,8 +108,8 @@ func (p *packer) emptyCards(n *node) {
 		}
 		var units []*unit
 		for i := range p.on[n] {
-			if one := &p.on[n][i]; one.holds(gpu) {
-				units = append(units, one.unit)
+			if tenant := &p.on[n][i]; tenant.holds(gpu) {
+				units = append(units, tenant.unit)
 			}
 		}
 		rest := Use{GPUs: []int{gpu}, Percent: Card}
@@ -216,11 +216,11 @@ func (p *packer) swap(n *node) bool {
 		return false
 	}
 	for i := range p.on[n] {
-		one := &p.on[n][i]
-		if len(one.unit.pods) > 1 || !one.holdsGPUs() || !p.mayMove([]*unit{one.unit}) {
+		tenant := &p.on[n][i]
+		if len(tenant.unit.pods) > 1 || !tenant.holdsGPUs() || !p.mayMove([]*unit{tenant.unit}) {
 			continue
 		}
-		if p.swapUnit(one.unit) {
+		if p.swapUnit(tenant.unit) {
 			return true
 		}
 	}
@@ -232,14 +232,14 @@ func (p *packer) swapUnit(u *unit) bool {
 	options := p.menu(need{r, p.cluster.root}, false).byCost
 	tried := 0
 	for i := range options[:min(maxSwapLooked, len(options))] {
-		one := &options[i]
-		if one.node == u.pods[0].node || size(one.units) >= u.percent() || one.node.fit(r) == Fits {
+		option := &options[i]
+		if option.node == u.pods[0].node || size(option.units) >= u.percent() || option.node.fit(r) == Fits {
 			continue
 		}
 		if tried++; tried > maxSwaps {
 			return false
 		}
-		if p.swapFor(u, one) {
+		if p.swapFor(u, option) {
 			return true
 		}
 	}
@@ -308,13 +308,13 @@ func (p *packer) keep(units []*unit, done []placedUnit) {
 		u.movable = false // no Pod moves twice
 		for i := range u.pods {
 			n := u.pods[i].node
-			p.on[n] = slices.DeleteFunc(p.on[n], func(one tenant) bool { return one.unit == u })
+			p.on[n] = slices.DeleteFunc(p.on[n], func(t tenant) bool { return t.unit == u })
 		}
 	}
-	for _, one := range done {
-		for i := range one.places {
-			n := p.cluster.nodes[one.places[i].Node]
-			p.on[n] = append(p.on[n], tenant{unit: one.unit, uses: []*Use{&one.places[i].Use}})
+	for _, placed := range done {
+		for i := range placed.places {
+			n := p.cluster.nodes[placed.places[i].Node]
+			p.on[n] = append(p.on[n], tenant{unit: placed.unit, uses: []*Use{&placed.places[i].Use}})
 		}
 	}
 }

@@ -124,8 +124,8 @@ func (p *planner) nextChild(d *Domain, demands []demand, used map[*Domain]bool) 
 // how many members there is room for, each weighed by its GPUs.
 func roomForAll(d *Domain, demands []demand) int {
 	sum := 0
-	for _, one := range demands {
-		sum += d.Room(one.request) * max(1, one.request.Percent())
+	for _, wanted := range demands {
+		sum += d.Room(wanted.request) * max(1, wanted.request.Percent())
 	}
 	return sum
 }

@@ -130,9 +130,9 @@ func merge(lines [][]served) []served {
 // rank returns the final places of jobs in the order in which they are served.
 func (s *sorter) rank(line []served) []Ranked {
 	ranked, positions := make([]Ranked, len(line)), map[string]int{}
-	for i, one := range line {
-		queue := s.jobs[one.index].Queue
-		ranked[i] = Ranked{Index: one.index, Turn: one.turn, Position: positions[queue]}
+	for i, job := range line {
+		queue := s.jobs[job.index].Queue
+		ranked[i] = Ranked{Index: job.index, Turn: job.turn, Position: positions[queue]}
 		positions[queue]++
 	}
 	return ranked

@@ -276,10 +276,10 @@ func (l *Ledger) Reclaimable(queue string, request Amounts) []Lender {
 	}
 	slices.SortStableFunc(found, c.compare)
 	lenders := make([]Lender, 0, len(found))
-	for _, one := range found {
-		name := one.node.queue.Name
+	for _, lender := range found {
+		name := lender.node.queue.Name
 		if reclaim := l.tree.Reclaim(name); reclaim.Policy != ReclaimNever && Helps(shortages, l.tree, name) {
-			lenders = append(lenders, Lender{name, one.model, one.amount, reclaim})
+			lenders = append(lenders, Lender{name, lender.model, lender.amount, reclaim})
 		}
 	}
 	return lenders
@@ -307,7 +307,7 @@ func (l *Ledger) newClaim(of *node, request Amounts) *claim {
 
 // models returns the models to take: those that are asked for, or all that are held.
 func (c *claim) models(shortages []Shortage) []string {
-	all := c.request[AnyModel] > 0 || slices.ContainsFunc(shortages, func(one Shortage) bool { return one.Model == AnyModel })
+	all := c.request[AnyModel] > 0 || slices.ContainsFunc(shortages, func(short Shortage) bool { return short.Model == AnyModel })
 	if !all {
 		return slices.Sorted(maps.Keys(c.request))
 	}

@@ -15,7 +15,7 @@ import (
 // Siblings are compared level by level, from the roots down. On each level those jobs go first that
 // fit into what the queue of that level is guaranteed and does not hold yet; among them, and among
 // all others, the turns decide. So a root's guarantee decides between roots, and that of its children
-// only which of them uses the root's turns: as inside a queue, whoever goes first takes the earliest,
+// only which of them uses the root's turns: as inside a queue, the child that goes first takes the earliest,
 // and the root gains nothing against others. A queue's own jobs, beside those of its children, count
 // as a child without guarantee.
 //
@@ -87,8 +87,8 @@ func (s *server) serve(n *node) line {
 // join returns the jobs of siblings in their order.
 func join(siblings []line) []served {
 	guaranteed, others := make([][]served, 0, len(siblings)), make([][]served, 0, len(siblings))
-	for _, one := range siblings {
-		guaranteed, others = append(guaranteed, one.guaranteed), append(others, one.others)
+	for _, sibling := range siblings {
+		guaranteed, others = append(guaranteed, sibling.guaranteed), append(others, sibling.others)
 	}
 	return slices.Concat(merge(guaranteed), merge(others))
 }

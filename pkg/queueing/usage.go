@@ -19,7 +19,7 @@ type Usage struct {
 }
 
 // MaxAhead is by how much the clocks of processes that count one after the other may differ. What was counted up to a time that
-// is further ahead was counted by a clock that was wrong: whoever waited for that time would count nothing until then.
+// is further ahead was counted by a clock that was wrong: a reader that waited for that time would count nothing until then.
 const MaxAhead = 5 * time.Minute
 
 // DecayedTo returns the usage at a later time, with nothing used in between. An earlier time

@@ -34,7 +34,7 @@ func OccupiedBesideClaims(cluster *placement.Cluster, node *placement.Node, card
 // of a resource claim that kube-scheduler has made for it.
 func HasGPUsOfClaim(pod *corev1.Pod) bool {
 	claim := pod.Status.ExtendedResourceClaimStatus
-	return claim != nil && slices.ContainsFunc(claim.RequestMappings, func(one corev1.ContainerExtendedResourceRequest) bool {
-		return slices.Contains(GPUResources(), corev1.ResourceName(one.ResourceName))
+	return claim != nil && slices.ContainsFunc(claim.RequestMappings, func(mapping corev1.ContainerExtendedResourceRequest) bool {
+		return slices.Contains(GPUResources(), corev1.ResourceName(mapping.ResourceName))
 	})
 }

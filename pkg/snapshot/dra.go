@@ -62,16 +62,16 @@ func publishedGPUs(published []PublishedGPU, cordon inventory.Cordon) ([]placeme
 	gpus := make([]placement.GPU, len(published))
 	uuids := make([]string, len(published))
 	for i := range published {
-		one := &published[i]
-		gpus[i] = placement.GPU{Memory: one.MemoryMiB, Group: -1, NUMA: one.NUMANode, Broken: one.Tainted || cordon.HasUUID(one.UUID)}
-		uuids[i] = one.UUID
+		device := &published[i]
+		gpus[i] = placement.GPU{Memory: device.MemoryMiB, Group: -1, NUMA: device.NUMANode, Broken: device.Tainted || cordon.HasUUID(device.UUID)}
+		uuids[i] = device.UUID
 	}
 	return gpus, newCards(uuids)
 }
 
 // publishedModel returns the model of GPUs, if all are of the same.
 func publishedModel(published []PublishedGPU) string {
-	if len(published) == 0 || slices.ContainsFunc(published, func(one PublishedGPU) bool { return one.Model != published[0].Model }) {
+	if len(published) == 0 || slices.ContainsFunc(published, func(other PublishedGPU) bool { return other.Model != published[0].Model }) {
 		return ""
 	}
 	return published[0].Model
@@ -89,7 +89,7 @@ func (v *NodeView) mayAllocate(node *corev1.Node) func(gpu *inventory.GPU) bool 
 		return func(*inventory.GPU) bool { return over }
 	default:
 		return func(gpu *inventory.GPU) bool {
-			return slices.ContainsFunc(published, func(one PublishedGPU) bool { return one.UUID == gpu.UUID })
+			return slices.ContainsFunc(published, func(other PublishedGPU) bool { return other.UUID == gpu.UUID })
 		}
 	}
 }

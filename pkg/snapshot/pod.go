@@ -35,7 +35,7 @@ func WantsOurSlices(pod *corev1.Pod) bool {
 	return anyContainer(pod, func(container *corev1.Container) bool { return wantsSlices(container, v1.MIGProfileOf) })
 }
 
-// WantsSlices reports whether a Pod asks for MIG slices, whoever gives them out.
+// WantsSlices reports whether a Pod asks for MIG slices, from whichever device plugin.
 func WantsSlices(pod *corev1.Pod) bool {
 	return anyContainer(pod, func(container *corev1.Container) bool { return wantsSlices(container, v1.SliceProfile) })
 }

@@ -54,8 +54,8 @@ func hasPlainStatus(pod *corev1.Pod) bool {
 		}
 	}
 	for i := range status.ContainerStatuses {
-		one := &status.ContainerStatuses[i]
-		if !shows(one.Resources, asked) || one.AllocatedResources != nil && !equal(one.AllocatedResources, asked) {
+		container := &status.ContainerStatuses[i]
+		if !shows(container.Resources, asked) || container.AllocatedResources != nil && !equal(container.AllocatedResources, asked) {
 			return false
 		}
 	}

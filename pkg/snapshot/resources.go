@@ -39,7 +39,7 @@ func isOther(name corev1.ResourceName) bool {
 	}
 }
 
-// TrackSlices makes the view include all MIG slices that nodes list, whoever gives them out, even if
+// TrackSlices makes the view include all MIG slices that nodes list, by whichever device plugin, even if
 // no shape asks for them: for views of which people ask how much is free.
 func (v *NodeView) TrackSlices(nodes []*corev1.Node) {
 	for _, node := range nodes {

@@ -92,7 +92,7 @@ func AssignedSlices(pod *corev1.Pod) []string {
 		wanted += count
 	}
 	if int64(len(uuids)) > wanted {
-		return nil // whoever wrote it, the kubelet has not given the Pod that many
+		return nil // the kubelet has not given the Pod that many
 	}
 	return uuids
 }

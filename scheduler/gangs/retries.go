@@ -227,8 +227,8 @@ func (h *groupHeap) Swap(i, j int) {
 }
 
 // Push implements heap.Interface.
-func (h *groupHeap) Push(one any) {
-	h.groups = append(h.groups, one.(*Group)) //nolint:forcetypeassert // only groups are pushed
+func (h *groupHeap) Push(pushed any) {
+	h.groups = append(h.groups, pushed.(*Group)) //nolint:forcetypeassert // only groups are pushed
 	h.setPosition(len(h.groups) - 1)
 }
 

@@ -47,19 +47,19 @@ type shared[V any] struct {
 // share returns the value with the same key.
 func (s sharedBy[V]) share(value V) V {
 	key := value.Key()
-	one := s[key]
-	if one == nil {
-		one = &shared[V]{value: value}
-		s[key] = one
+	known := s[key]
+	if known == nil {
+		known = &shared[V]{value: value}
+		s[key] = known
 	}
-	one.users++
-	return one.value
+	known.users++
+	return known.value
 }
 
 func (s sharedBy[V]) release(value V) {
 	key := value.Key()
-	if one := s[key]; one != nil {
-		if one.users--; one.users == 0 {
+	if known := s[key]; known != nil {
+		if known.users--; known.users == 0 {
 			delete(s, key)
 		}
 	}

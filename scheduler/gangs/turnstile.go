@@ -23,7 +23,7 @@ const (
 
 // turnstile is in use with queues, where turns decide which group is served first. Turns change all the
 // time, and kube-scheduler's queue is a heap, from which an entry may never come out if the ranks of
-// others in it change. So groups wait for their turns here, in an order that is made anew with each
+// others in it change. So groups wait for their turns here, in an order that is computed again with each
 // change, and only a few at a time are let into kube-scheduler's queue: there they are served
 // in the order in which they came, like Pods that are not in the Registry. So no Pod waits
 // for more than those that were there before it, however many others are tried again and again.

@@ -19,17 +19,17 @@ const (
 // futuresOf draws sequences of requests from the mix, the same for all nodes.
 func futuresOf(mix []Weighted, random *rand.Rand) [][]*placement.Request {
 	total := 0.0
-	for _, one := range mix {
-		total += one.Weight
+	for _, weighted := range mix {
+		total += weighted.Weight
 	}
 	sequences := make([][]*placement.Request, futures)
 	for i := range sequences {
 		for range futureLength {
 			point := random.Float64() * total
-			for _, one := range mix {
-				if point -= one.Weight; point < 0 {
-					if one.Request.Percent() > 0 {
-						sequences[i] = append(sequences[i], one.Request)
+			for _, weighted := range mix {
+				if point -= weighted.Weight; point < 0 {
+					if weighted.Request.Percent() > 0 {
+						sequences[i] = append(sequences[i], weighted.Request)
 					}
 					break
 				}

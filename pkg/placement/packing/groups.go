@@ -20,8 +20,8 @@ type group struct {
 // free returns how many GPUs of the group are free.
 func (g *group) free() float64 {
 	percent := 0
-	for _, one := range g.kinds {
-		percent += one.KindPercent()
+	for _, empty := range g.kinds {
+		percent += empty.KindPercent()
 	}
 	return gpus(percent)
 }
@@ -31,14 +31,14 @@ func groupsOf(mix []Weighted, kinds []kindStock) (groups []group, groupOf map[in
 	dependent := make([]float64, len(kinds))
 	takes := make([][]byte, len(kinds)) // by kind: which requests it takes
 	demand, looked := 0.0, 0
-	for _, one := range mix {
-		if one.Request.Percent() == 0 {
+	for _, weighted := range mix {
+		if weighted.Request.Percent() == 0 {
 			continue
 		}
-		weight := one.Weight * float64(one.Request.Percent())
+		weight := weighted.Weight * float64(weighted.Request.Percent())
 		demand += weight
 		if looked++; looked <= particular {
-			depends(one.Request, weight, kinds, dependent, takes)
+			depends(weighted.Request, weight, kinds, dependent, takes)
 		}
 	}
 	groupOf = map[int]int{}

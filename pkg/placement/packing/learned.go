@@ -124,24 +124,24 @@ type demand struct {
 
 func demandOf(mix []Weighted, cards int) demand {
 	var d demand
-	for _, one := range mix {
-		r := one.Request
-		percent := one.Weight * float64(r.Percent())
+	for _, weighted := range mix {
+		r := weighted.Request
+		percent := weighted.Weight * float64(r.Percent())
 		if percent == 0 {
 			continue
 		}
 		d.percent += percent
-		d.ending += one.Ending * float64(r.Percent())
-		d.cpu += one.Weight * float64(r.CPU)
+		d.ending += weighted.Ending * float64(r.Percent())
+		d.cpu += weighted.Weight * float64(r.CPU)
 		if r.Share > 0 {
-			d.bySize[r.Share] += one.Weight
+			d.bySize[r.Share] += weighted.Weight
 		} else {
-			d.bySize[placement.Card] += one.Weight * float64(r.GPUs)
+			d.bySize[placement.Card] += weighted.Weight * float64(r.GPUs)
 		}
 		if r.GPUs == cards {
-			d.whole += one.Weight
+			d.whole += weighted.Weight
 			d.wholePercent += percent
-			d.wholeCPU += one.Weight * float64(r.CPU)
+			d.wholeCPU += weighted.Weight * float64(r.CPU)
 		}
 	}
 	return d

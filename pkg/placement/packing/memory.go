@@ -69,8 +69,8 @@ func (p *Policy) Memory() *Memory {
 		WholeNodeCPU: l.wholeNodeCPU, Cards: l.cards, Worth: l.worth[:], Scarcity: l.scarcity,
 	}
 	index := &shapeIndex{memory: m, known: map[*placement.Request]int{}}
-	for _, one := range p.mix.order {
-		m.Mix = append(m.Mix, Remembered{Shape: index.of(one.Request), Weight: one.Weight, Ending: one.Ending})
+	for _, entry := range p.mix.order {
+		m.Mix = append(m.Mix, Remembered{Shape: index.of(entry.Request), Weight: entry.Weight, Ending: entry.Ending})
 	}
 	for _, sequence := range l.futures {
 		shapes := make([]int, len(sequence))
@@ -81,8 +81,8 @@ func (p *Policy) Memory() *Memory {
 	}
 	for i := range l.groups {
 		group := RememberedGroup{Dependent: l.groups[i].dependent}
-		for _, one := range l.groups[i].kinds {
-			group.Kinds = append(group.Kinds, one.Empty())
+		for _, empty := range l.groups[i].kinds {
+			group.Kinds = append(group.Kinds, empty.Empty())
 		}
 		m.Groups = append(m.Groups, group)
 	}
@@ -105,13 +105,13 @@ func (p *Policy) Recall(cluster *placement.Cluster, m *Memory) error {
 		return nil
 	}
 	mix := NewMix(p.parameters.HalfLife)
-	for _, one := range m.Mix {
-		if err := known(one.Shape); err != nil {
+	for _, remembered := range m.Mix {
+		if err := known(remembered.Shape); err != nil {
 			return fmt.Errorf("mix: %w", err)
 		}
-		mix.AddWeight(requests[one.Shape], 0)
-		entry := mix.entries[requests[one.Shape]]
-		entry.Weight, entry.Ending = one.Weight, one.Ending
+		mix.AddWeight(requests[remembered.Shape], 0)
+		entry := mix.entries[requests[remembered.Shape]]
+		entry.Weight, entry.Ending = remembered.Weight, remembered.Ending
 	}
 	mix.unit, mix.seen = m.Unit, m.Seen
 	l := learned{
@@ -131,9 +131,9 @@ func (p *Policy) Recall(cluster *placement.Cluster, m *Memory) error {
 	for i := range m.Groups {
 		g := group{dependent: m.Groups[i].Dependent}
 		for _, described := range m.Groups[i].Kinds {
-			one := cluster.EmptyState(described)
-			g.kinds = append(g.kinds, one)
-			l.groupOf[one.Kind()] = i
+			empty := cluster.EmptyState(described)
+			g.kinds = append(g.kinds, empty)
+			l.groupOf[empty.Kind()] = i
 		}
 		l.groups = append(l.groups, g)
 	}

@@ -11,8 +11,8 @@ import "slices"
 // the more the fewer of its GPUs there are.
 func scarcityOf(mix []Weighted, has stock, rarity float64) map[string]float64 {
 	demand := 0.0
-	for _, one := range mix {
-		demand += one.Weight * float64(one.Request.Percent())
+	for _, weighted := range mix {
+		demand += weighted.Weight * float64(weighted.Request.Percent())
 	}
 	scarcity := map[string]float64{}
 	for model, gpus := range has.gpus {
@@ -21,8 +21,8 @@ func scarcityOf(mix []Weighted, has stock, rarity float64) map[string]float64 {
 		}
 		scarcity[model] = rarity * (1 - gpus/has.total)
 	}
-	for _, one := range mix {
-		r := one.Request
+	for _, weighted := range mix {
+		r := weighted.Request
 		if len(r.Models) == 0 || r.Percent() == 0 {
 			continue
 		}
@@ -33,7 +33,7 @@ func scarcityOf(mix []Weighted, has stock, rarity float64) map[string]float64 {
 		if accepted == 0 {
 			continue // there are no such GPUs
 		}
-		pressure := one.Weight * float64(r.Percent()) / demand * has.total / accepted
+		pressure := weighted.Weight * float64(r.Percent()) / demand * has.total / accepted
 		for model := range scarcity {
 			if slices.Contains(r.Models, model) {
 				scarcity[model] += pressure

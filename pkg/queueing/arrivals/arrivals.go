@@ -24,7 +24,7 @@ const (
 	// kept is for how long submissions are remembered, and most how many are.
 	kept = Days * day
 	most = 1 << 14
-	// mostNeeds is how many needs of a submission are kept, and mostModels how many models of each: whoever lists more gets little
+	// mostNeeds is how many needs of a submission are kept, and mostModels how many models of each: a submission that lists more gets little
 	// out of them, and would fill the memory of all.
 	mostNeeds, mostModels = 64, 64
 	// same is within which time submissions under one key are one: a gang's members are not created at once.
@@ -57,13 +57,13 @@ type Record struct {
 }
 
 // Add records a submission, unless it is known: several with the same key within a minute are one.
-func (r *Record) Add(key string, one Submission) {
+func (r *Record) Add(key string, submitted Submission) {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(key)) // it never fails
-	one.ID, one.At = hash.Sum32(), one.At.UTC().Truncate(time.Second)
-	one.Task.Name = runtimes.Stem(one.Task.Name)
-	one.Needs = bounded(one.Needs)
-	r.insert(one)
+	submitted.ID, submitted.At = hash.Sum32(), submitted.At.UTC().Truncate(time.Second)
+	submitted.Task.Name = runtimes.Stem(submitted.Task.Name)
+	submitted.Needs = bounded(submitted.Needs)
+	r.insert(submitted)
 }
 
 // bounded returns the first needs, with their first models.
@@ -82,20 +82,20 @@ func (r *Record) Merge(other *Record) {
 	}
 }
 
-func (r *Record) insert(one Submission) {
-	if before, known := r.last[one.ID]; known && one.At.Sub(before).Abs() < same {
+func (r *Record) insert(submitted Submission) {
+	if before, known := r.last[submitted.ID]; known && submitted.At.Sub(before).Abs() < same {
 		return
 	}
 	at := len(r.list)
-	for at > 0 && r.list[at-1].At.After(one.At) {
+	for at > 0 && r.list[at-1].At.After(submitted.At) {
 		at--
 	}
-	r.list = slices.Insert(r.list, at, one)
+	r.list = slices.Insert(r.list, at, submitted)
 	if r.last == nil {
 		r.last = map[uint32]time.Time{}
 	}
-	if one.At.After(r.last[one.ID]) {
-		r.last[one.ID] = one.At
+	if submitted.At.After(r.last[submitted.ID]) {
+		r.last[submitted.ID] = submitted.At
 	}
 	if newest := r.list[len(r.list)-1].At; len(r.list) > most || newest.Sub(r.list[0].At) > kept {
 		r.forget(newest)
@@ -104,13 +104,13 @@ func (r *Record) insert(one Submission) {
 
 // forget drops submissions that are too old and, if there are too many, up to a sixteenth: so that is rare.
 func (r *Record) forget(newest time.Time) {
-	r.drop(func(one *Submission) bool { return newest.Sub(one.At) > kept })
+	r.drop(func(known *Submission) bool { return newest.Sub(known.At) > kept })
 	if len(r.list) <= most {
 		return
 	}
 	largest, left := r.largest(), most/16
-	r.drop(func(one *Submission) bool {
-		if one.Task.Namespace != largest || left == 0 {
+	r.drop(func(known *Submission) bool {
+		if known.Task.Namespace != largest || left == 0 {
 			return false
 		}
 		left--
@@ -134,12 +134,12 @@ func (r *Record) largest() (largest string) {
 
 // drop forgets submissions.
 func (r *Record) drop(drops func(*Submission) bool) {
-	r.list = slices.DeleteFunc(r.list, func(one Submission) bool {
-		if !drops(&one) {
+	r.list = slices.DeleteFunc(r.list, func(known Submission) bool {
+		if !drops(&known) {
 			return false
 		}
-		if r.last[one.ID].Equal(one.At) {
-			delete(r.last, one.ID)
+		if r.last[known.ID].Equal(known.At) {
+			delete(r.last, known.ID)
 		}
 		return true
 	})
@@ -179,8 +179,8 @@ func (r *Record) Again(now time.Time) [][]Submission {
 
 // countUntil returns how many submissions came until a time.
 func (r *Record) countUntil(at time.Time) int {
-	count, _ := slices.BinarySearchFunc(r.list, at, func(one Submission, at time.Time) int {
-		if one.At.After(at) {
+	count, _ := slices.BinarySearchFunc(r.list, at, func(known Submission, at time.Time) int {
+		if known.At.After(at) {
 			return 1
 		}
 		return -1

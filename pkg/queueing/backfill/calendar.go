@@ -85,8 +85,8 @@ func newCalendar(in *Input) *calendar {
 		cluster: in.Cluster, now: in.Now, byName: make(map[string]*nodeTimeline, len(in.Running)), rooms: map[*placement.Request]*rooms{},
 	}
 	c.endings = make([]ending, 0, len(in.Running))
-	for _, one := range byEnd(in) {
-		job, ends := &in.Running[one.index], max(one.ends, MinimumRemaining)
+	for _, end := range byEnd(in) {
+		job, ends := &in.Running[end.index], max(end.ends, MinimumRemaining)
 		for _, name := range job.Pods {
 			if pod := in.Cluster.Look(name); pod != nil {
 				c.endings = append(c.endings, ending{Pod: pod, job: job.Key, ends: ends})
@@ -173,13 +173,13 @@ func (c *calendar) setFree(n *nodeTimeline) {
 		}
 	}
 	for _, index := range n.endings {
-		one := &c.endings[index]
-		for _, card := range one.GPUs {
+		leaving := &c.endings[index]
+		for _, card := range leaving.GPUs {
 			if card >= len(cards) || cards[card].Broken {
 				continue
 			}
-			if cards[card].Free += one.Percent; cards[card].Free >= placement.Card {
-				n.free[card] = one.ends
+			if cards[card].Free += leaving.Percent; cards[card].Free >= placement.Card {
+				n.free[card] = leaving.ends
 			}
 		}
 	}

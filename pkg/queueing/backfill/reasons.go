@@ -24,8 +24,8 @@ func (c *calendar) made(w *wanted, at time.Duration, plan *placement.Plan) Reser
 	}
 	for _, n := range c.nodesOf(plan) {
 		for _, index := range n.endings {
-			if one := &c.endings[index]; one.ends <= at {
-				r.Leaving = append(r.Leaving, Leaver{Pod: one.Name, Job: one.job, Ends: c.now.Add(one.ends)})
+			if leaving := &c.endings[index]; leaving.ends <= at {
+				r.Leaving = append(r.Leaving, Leaver{Pod: leaving.Name, Job: leaving.job, Ends: c.now.Add(leaving.ends)})
 			}
 		}
 	}
@@ -44,10 +44,10 @@ func (c *calendar) behind(r *Reservation, at time.Duration) string {
 			continue
 		}
 		for _, index := range n.endings {
-			if one := &c.endings[index]; one.ends <= at {
-				onNodes.later(one.ends, one.job)
-				if sharesCard(m.GPUs, one.GPUs) {
-					onCards.later(one.ends, one.job)
+			if leaving := &c.endings[index]; leaving.ends <= at {
+				onNodes.later(leaving.ends, leaving.job)
+				if sharesCard(m.GPUs, leaving.GPUs) {
+					onCards.later(leaving.ends, leaving.job)
 				}
 			}
 		}
@@ -138,8 +138,8 @@ func (c *calendar) overrun(was *Reservation) *Cause {
 		planned[leaving.Pod] = true
 	}
 	for i := range c.endings {
-		if one := &c.endings[i]; planned[one.Name] && one.ends > was.begins(c.now)+overrunTolerance {
-			longest.later(one.ends, one.job)
+		if expected := &c.endings[i]; planned[expected.Name] && expected.ends > was.begins(c.now)+overrunTolerance {
+			longest.later(expected.ends, expected.job)
 		}
 		delete(planned, c.endings[i].Name)
 	}

@@ -102,8 +102,8 @@ func (c *calendar) needAt(n *nodeTimeline, from, moment time.Duration) *need {
 		}
 	}
 	for _, index := range n.endings {
-		if one := &c.endings[index]; one.ends > from && one.ends <= moment {
-			sum.add(&one.Use, -1)
+		if leaving := &c.endings[index]; leaving.ends > from && leaving.ends <= moment {
+			sum.add(&leaving.Use, -1)
 		}
 	}
 	return &sum

@@ -26,13 +26,13 @@ func (f *firstOpenings) full(next opening) bool {
 	return len(f.list) == f.most && !next.before(f.list[0])
 }
 
-func (f *firstOpenings) add(one opening) {
+func (f *firstOpenings) add(next opening) {
 	switch {
 	case len(f.list) < f.most:
-		f.list = append(f.list, one)
+		f.list = append(f.list, next)
 		f.rise(len(f.list) - 1)
-	case one.before(f.list[0]):
-		f.list[0] = one
+	case next.before(f.list[0]):
+		f.list[0] = next
 		f.sink()
 	}
 }

@@ -88,9 +88,9 @@ func prepare(in *Input) *shared {
 		}
 		slices.SortStableFunc(ordered, func(a, b *Coming) int { return cmp.Compare(a.After, b.After) })
 		arrivals := make([]arrival, 0, len(scenario))
-		for _, one := range ordered {
-			arrivals = append(arrivals, arrival{after: one.After, job: len(p.jobs)})
-			number(&one.Waiting)
+		for _, coming := range ordered {
+			arrivals = append(arrivals, arrival{after: coming.After, job: len(p.jobs)})
+			number(&coming.Waiting)
 		}
 		p.scenarios = append(p.scenarios, arrivals)
 	}
@@ -110,21 +110,21 @@ func (w *Waiting) class() string {
 func (p *shared) newClass(needs []Need) class {
 	var made class
 	for i := range needs {
-		one := need{members: needs[i].Members, percent: needs[i].Percent}
+		translated := need{members: needs[i].Members, percent: needs[i].Percent}
 		for _, model := range needs[i].Models {
 			if id, known := p.models[model]; known {
-				one.models = append(one.models, id)
+				translated.models = append(translated.models, id)
 			}
 		}
 		if len(needs[i].Models) == 0 {
 			for id := range len(p.models) {
 				if !p.apart[id] {
-					one.models = append(one.models, id)
+					translated.models = append(translated.models, id)
 				}
 			}
 		}
-		made.needs = append(made.needs, one)
-		made.total += one.members * one.percent
+		made.needs = append(made.needs, translated)
+		made.total += translated.members * translated.percent
 	}
 	slices.SortStableFunc(made.needs, func(a, b need) int { return -cmp.Compare(a.percent, b.percent) })
 	return made
@@ -264,23 +264,23 @@ func (p *pool) fit(what *class, until time.Duration, mine *reservation) (holds [
 	}
 	defer p.forget()
 	for i := range what.needs {
-		one := &what.needs[i]
-		left := one.members
-		for free := one.percent / card; free <= p.top && left > 0; free++ {
-			for _, model := range one.models {
+		needed := &what.needs[i]
+		left := needed.members
+		for free := needed.percent / card; free <= p.top && left > 0; free++ {
+			for _, model := range needed.models {
 				for _, node := range p.buckets[model][free] {
 					n := &p.nodes[node]
 					count := left
-					if one.percent > 0 {
-						count = min(count, n.usable(until, mine)/one.percent)
+					if needed.percent > 0 {
+						count = min(count, n.usable(until, mine)/needed.percent)
 					}
 					if count <= 0 {
 						continue
 					}
 					left -= count
-					n.tentative += count * one.percent
+					n.tentative += count * needed.percent
 					p.touched = append(p.touched, node)
-					holds = append(holds, Hold{Node: node, Percent: count * one.percent})
+					holds = append(holds, Hold{Node: node, Percent: count * needed.percent})
 					if left == 0 {
 						break
 					}
@@ -307,15 +307,15 @@ func (p *pool) reserve(what *class, now time.Duration) *reservation {
 	if len(what.needs) != 1 || what.needs[0].percent == 0 {
 		return nil
 	}
-	one := &what.needs[0]
-	chosen := &firstOpenings{most: one.members, list: p.chosen[:0]}
+	needed := &what.needs[0]
+	chosen := &firstOpenings{most: needed.members, list: p.chosen[:0]}
 	for node := range p.nodes {
-		if len(p.nodes[node].parts) == 0 && slices.Contains(one.models, p.nodes[node].model) {
-			p.nodes[node].openings(chosen, node, one, now)
+		if len(p.nodes[node].parts) == 0 && slices.Contains(needed.models, p.nodes[node].model) {
+			p.nodes[node].openings(chosen, node, needed, now)
 		}
 	}
 	p.chosen = chosen.list
-	if len(chosen.list) < one.members {
+	if len(chosen.list) < needed.members {
 		return nil
 	}
 	r := &reservation{from: chosen.list[0].at}
@@ -325,7 +325,7 @@ func (p *pool) reserve(what *class, now time.Duration) *reservation {
 	}
 	for node, count := range members {
 		n := &p.nodes[node]
-		made := &part{node: node, from: r.from, spare: n.freeAt(r.from) - count*one.percent}
+		made := &part{node: node, from: r.from, spare: n.freeAt(r.from) - count*needed.percent}
 		n.parts = append(n.parts, made)
 		r.parts = append(r.parts, made)
 	}
@@ -333,12 +333,12 @@ func (p *pool) reserve(what *class, now time.Duration) *reservation {
 }
 
 // openings adds when a node has room for one member, for two, …, by planned ends.
-func (n *spot) openings(chosen *firstOpenings, node int, one *need, now time.Duration) {
+func (n *spot) openings(chosen *firstOpenings, node int, needed *need, now time.Duration) {
 	free, members := n.free, 0
-	for ; (members+1)*one.percent <= free && members < one.members; members++ {
+	for ; (members+1)*needed.percent <= free && members < needed.members; members++ {
 		chosen.add(opening{at: now, node: node})
 	}
-	if members == one.members || chosen.full(opening{at: now, node: node}) {
+	if members == needed.members || chosen.full(opening{at: now, node: node}) {
 		return
 	}
 	slices.SortFunc(n.planned, func(a, b plannedEnd) int { return cmp.Compare(a.at, b.at) })
@@ -351,7 +351,7 @@ func (n *spot) openings(chosen *firstOpenings, node int, one *need, now time.Dur
 			return
 		}
 		free += leaves.percent
-		for ; (members+1)*one.percent <= free && members < one.members; members++ {
+		for ; (members+1)*needed.percent <= free && members < needed.members; members++ {
 			chosen.add(next)
 		}
 	}

@@ -152,7 +152,7 @@ func (s *simulation) try(job int) bool {
 	if least := s.refused[id]; least > 0 && mine == nil && bound >= least {
 		return false
 	}
-	what, one := &s.classes[id], s.jobs[job]
+	what, waiting := &s.classes[id], s.jobs[job]
 	if holds, fits := s.fit(what, plus(s.now, bound), mine); fits {
 		if mine != nil {
 			s.release(mine)
@@ -160,10 +160,10 @@ func (s *simulation) try(job int) bool {
 			s.reservations--
 		}
 		duration := never
-		if one.Draw != nil {
-			duration = max(one.Draw(s.random), 0)
+		if waiting.Draw != nil {
+			duration = max(waiting.Draw(s.random), 0)
 		}
-		s.hold(one.Key, holds, plus(s.now, duration), plus(s.now, bound))
+		s.hold(waiting.Key, holds, plus(s.now, duration), plus(s.now, bound))
 		return true
 	}
 	if mine == nil && s.reservations < s.in.Reserved && s.visits < mostVisits {
@@ -201,11 +201,11 @@ func (e ends) Len() int { return len(e) }
 func (e ends) Less(i, j int) bool {
 	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].key < e[j].key
 }
-func (e ends) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *ends) Push(one any) { *e = append(*e, one.(end)) } //nolint:forcetypeassert // only ends are pushed
+func (e ends) Swap(i, j int)    { e[i], e[j] = e[j], e[i] }
+func (e *ends) Push(pushed any) { *e = append(*e, pushed.(end)) } //nolint:forcetypeassert // only ends are pushed
 func (e *ends) Pop() any {
 	last := len(*e) - 1
-	one := (*e)[last]
+	popped := (*e)[last]
 	*e = (*e)[:last]
-	return one
+	return popped
 }

@@ -68,15 +68,15 @@ func (h *History) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	read := History{groups: make(map[string]*groupOf, len(kept))}
-	for key, one := range kept {
-		if err := one.check(); err != nil {
+	for key, group := range kept {
+		if err := group.check(); err != nil {
 			return fmt.Errorf("history: group %q: %w", key, err)
 		}
-		if one.Used > math.MaxInt64 {
+		if group.Used > math.MaxInt64 {
 			return fmt.Errorf("history: group %q: used must be at most %d, so that it can be counted on from there", key, math.MaxInt64)
 		}
-		read.groups[key] = &groupOf{histogram: one.Histogram, used: one.Used}
-		read.clock = max(read.clock, one.Used)
+		read.groups[key] = &groupOf{histogram: group.Histogram, used: group.Used}
+		read.clock = max(read.clock, group.Used)
 	}
 	read.forget()
 	*h = read

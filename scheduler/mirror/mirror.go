@@ -397,3 +397,13 @@ func (m *Mirror) NodesVersion() uint64 {
 	defer m.state.RUnlock()
 	return m.nodesVersion
 }
+
+// RoomOf returns what the Pods of a plan will hold, by node.
+func RoomOf(plan *placement.Plan) map[string]Withheld {
+	nodes := map[string]Withheld{}
+	for i := range plan.Members {
+		place := &plan.Members[i].Place
+		nodes[place.Node] = nodes[place.Node].Plus(WithheldFor(&place.Use))
+	}
+	return nodes
+}

@@ -15,6 +15,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
+	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
 // claims keep nodes for gangs that will fit there once others have left: those that have
@@ -65,19 +66,13 @@ func newClaims() *claims {
 	return &claims{list: map[string]*claim{}, cooldownUntil: map[string]time.Time{}, noNodesUntil: map[string]time.Time{}}
 }
 
-// claimedInQueue is what a gang is going to hold in its queue.
-type claimedInQueue struct {
-	queue   string
-	amounts queueing.Amounts
-}
-
 // demands returns what gangs that claim nodes are going to hold in their queues, except for one gang.
-func (c *claims) demands(except string) (list []claimedInQueue) {
+func (c *claims) demands(except string) (list []queues.Demand) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for group, one := range c.list {
 		if group != except && len(one.demand) > 0 {
-			list = append(list, claimedInQueue{one.queue, one.demand})
+			list = append(list, queues.Demand{Queue: one.queue, Amounts: one.demand})
 		}
 	}
 	return list

@@ -91,8 +91,8 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	}
 	p.line.LookAhead()
 	request, admitted := p.line.Admit(attempt, request)
-	if admitted.waits != "" {
-		return p.waitInQueue(attempt, admitted.waits)
+	if admitted.Waits != "" {
+		return p.waitInQueue(attempt, admitted.Waits)
 	}
 	freed := p.mirror.Freed()
 	s := &search{attempt: attempt, begin: begin, request: request, keys: p.keysOf(attempt, request)}
@@ -195,12 +195,12 @@ func (p *Planner) precedenceOf(attempt *gangs.Attempt) func(*claim) bool {
 		return func(one *claim) bool { return rank.Compare(one.rank) <= 0 }
 	}
 	queue := state.QueueOf(attempt.Waiting[0].Pod()).Queue
-	critical, guaranteed := attempt.Priority >= preemption.SystemCritical, p.line.order.isGuaranteed(attempt.Group.Key)
+	critical, guaranteed := attempt.Priority >= preemption.SystemCritical, p.line.IsGuaranteed(attempt.Group.Key)
 	return func(one *claim) bool {
 		if one.queue == queue || critical {
 			return rank.Compare(one.rank) <= 0
 		}
-		return guaranteed && !p.line.order.isGuaranteed(one.rank.Group)
+		return guaranteed && !p.line.IsGuaranteed(one.rank.Group)
 	}
 }
 

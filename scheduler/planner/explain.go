@@ -110,7 +110,7 @@ func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 	if refused := s.refused.String(); refused != "" {
 		given.text, given.reason = given.text+"; "+refused, "Constraints"
 	}
-	if reserved && p.line.ahead.any() {
+	if reserved && p.line.Reserved() {
 		given.text += "; GPUs that are free are kept for work whose turn comes first"
 	}
 	if explanation != nil {

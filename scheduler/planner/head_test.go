@@ -62,7 +62,7 @@ func TestNothingIsReservedForWorkThatTheFiltersWouldNotLetStart(t *testing.T) {
 				f.clock.Step(2 * time.Second)
 				f.line.Order()
 				f.line.LookAhead()
-				if r, reserved := f.line.ahead.of("lost"); reserved {
+				if r, reserved := f.line.Reservation("lost"); reserved {
 					t.Errorf("%d GPUs are reserved for it on node %s", len(r.Plan.Members[0].GPUs), r.Plan.Members[0].Node)
 				}
 			}
@@ -87,7 +87,7 @@ func TestAReservationIsMadeWhereTheFiltersAgree(t *testing.T) {
 	f.line.Order()
 	f.clock.Step(2 * time.Second)
 	f.line.LookAhead()
-	r, reserved := f.line.ahead.of("client")
+	r, reserved := f.line.Reservation("client")
 	if !reserved || r.Plan.Members[0].Node != "b" || !r.From.Equal(beginning.Add(2*time.Hour)) {
 		t.Errorf("the reservation is %+v (%t), want node b from when the second one ends", r, reserved)
 	}
@@ -107,7 +107,7 @@ func TestPlacesThatTheFiltersHadNoTimeToLookAtAreNotTakenForAgreed(t *testing.T)
 	asked := 0
 	f.filters.Serve(ours, &asking{Runner: f.framework, do: func() { asked++; f.clock.Step(2 * filters.UsualSearch) }})
 	f.line.LookAhead()
-	if _, reserved := f.line.ahead.of("default/train"); asked == 0 || reserved {
+	if _, reserved := f.line.Reservation("default/train"); asked == 0 || reserved {
 		t.Errorf("places are reserved (%t) although the filters were asked only %d times", reserved, asked)
 	}
 	asked = 0
@@ -115,7 +115,7 @@ func TestPlacesThatTheFiltersHadNoTimeToLookAtAreNotTakenForAgreed(t *testing.T)
 	f.clock.Step(2 * time.Minute)
 	f.line.Order()
 	f.line.LookAhead()
-	if _, reserved := f.line.ahead.of("default/train"); asked == 0 || !reserved {
+	if _, reserved := f.line.Reservation("default/train"); asked == 0 || !reserved {
 		t.Errorf("the filters were asked %d times when there was time; places are reserved: %t", asked, reserved)
 	}
 }
@@ -147,13 +147,13 @@ func TestABacklogOfOneModelTakesNoReservationFromAnother(t *testing.T) {
 		f.clock.Step(time.Minute)
 	}
 	f.line.LookAhead()
-	if _, reserved := f.line.ahead.of("whole"); !reserved {
+	if _, reserved := f.line.Reservation("whole"); !reserved {
 		t.Error("it has no reservation")
 	}
-	if _, reserved := f.line.ahead.of("h-07"); !reserved {
+	if _, reserved := f.line.Reservation("h-07"); !reserved {
 		t.Error("the eighth one of the other model has no reservation")
 	}
-	if _, reserved := f.line.ahead.of("h-08"); reserved {
+	if _, reserved := f.line.Reservation("h-08"); reserved {
 		t.Error("the ninth one of the other model has a reservation")
 	}
 	small := pod("small", 1, onModel("l40s"), runsFor(50*time.Hour), later(60))
@@ -161,74 +161,6 @@ func TestABacklogOfOneModelTakesNoReservationFromAnother(t *testing.T) {
 	f.line.Order()
 	if decision := f.decide(small); decision.Node != "" {
 		t.Error("one that runs for longer gets a GPU that it needs")
-	}
-}
-
-func TestWhoGetsReservations(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		// waiting are classes with namespaces, such as "a/x". Reserved ones end in !, those that may not start in ?.
-		waiting, want string
-	}{
-		"the first of each class":                           {"a/x a/x b/x a/x a/x a/x b/x", "0 1 2 3 4 6"},
-		"half of a class for a namespace while others wait": {"a/x a/x a/x a/x a/x a/y a/z", "0 1 5 6"},
-		"all of it while nobody else waits":                 {"a/x a/x a/x a/x a/x", "0 1 2 3"},
-		"the rest of it if the others are few":              {"a/x a/x a/x a/x a/y", "0 1 2 4"},
-		"who has one keeps it":                              {"a/x a/y a/x a/y a/x! a/y!", "0 1 2 3 4 5"},
-		"but not if these are too many":                     {"a/x a/x a/x a/x a/x! a/x! a/x! a/x! a/x!", "0 1 2 3 4 5 6 7"},
-		"not who may not start":                             {"a/x? a/x? a/x? a/x? a/x? a/x", "5"},
-		"the first ones of each class if there are many more": {
-			strings.Repeat("a/x b/x c/x d/x e/x f/x g/x h/x ", 3), "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15",
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var list []contender
-			words := strings.Fields(test.waiting)
-			for _, word := range words {
-				class, namespace, _ := strings.Cut(strings.TrimRight(word, "!?"), "/")
-				list = append(list, contender{class: class, namespace: namespace, reserved: strings.HasSuffix(word, "!")})
-			}
-			asked := map[int]int{}
-			got := choose(list, 4, func(i int) bool {
-				asked[i]++
-				return !strings.HasSuffix(words[i], "?")
-			})
-			if text := strings.Trim(fmt.Sprint(got), "[]"); text != test.want {
-				t.Errorf("got %s, want %s", text, test.want)
-			}
-			for i, times := range asked {
-				if times > 1 {
-					t.Errorf("%d was judged %d times", i, times)
-				}
-			}
-		})
-	}
-}
-
-// However many wait, few of them are looked at for reservations.
-func TestFewOfManyAreCandidates(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.addNode("node-0", "a", 8)
-	f.withQueues(queue("all", 0, nil))
-	var waiting []*corev1.Pod
-	for i := range 3000 {
-		waiting = append(waiting, pod(fmt.Sprint("p-", i), 1, func(p *corev1.Pod) { p.Namespace = fmt.Sprint("team-", i%300) }))
-	}
-	f.comes(waiting...)
-	entries := f.line.inOrder(f.line.State(), f.registry.Waiting())
-	for i := range entries {
-		entries[i].Tried = true
-	}
-	list := f.line.candidates(entries, f.clock.Now())
-	if len(list) != mostCandidates {
-		t.Errorf("%d of %d are candidates", len(list), len(entries))
-	}
-	f.line.order.set(entries, list, beginning)
-	if got := f.line.headOfLine(f.clock.Now()); len(got.waiting) != f.args.Reservations {
-		t.Errorf("%d get reservations, want %d", len(got.waiting), f.args.Reservations)
 	}
 }
 
@@ -279,13 +211,13 @@ func TestNothingIsReservedForAGangThatIsDeletedMeanwhile(t *testing.T) {
 		}
 	}})
 	f.line.LookAhead()
-	if _, reserved := f.line.ahead.of("goes"); !gone || reserved {
+	if _, reserved := f.line.Reservation("goes"); !gone || reserved {
 		t.Errorf("places are reserved for a gang that is deleted: %t, %t", gone, reserved)
 	}
-	if _, reserved := f.line.ahead.of("stays"); !reserved {
+	if _, reserved := f.line.Reservation("stays"); !reserved {
 		t.Error("no places are reserved for the other one")
 	}
-	if rooms := f.line.ahead.rooms(); !rooms["a"].IsZero() || rooms["b"].IsZero() {
+	if rooms := f.line.Rooms(); !rooms["a"].IsZero() || rooms["b"].IsZero() {
 		t.Errorf("withheld on the nodes is %+v", rooms)
 	}
 }
@@ -307,18 +239,18 @@ func TestNothingIsWithheldForAReservationThatHasEnded(t *testing.T) {
 	f.clock.Step(time.Minute)
 	f.refresh(f.nodes())
 	f.line.LookAhead()
-	if rooms := f.line.ahead.rooms(); rooms["node-0"].CPU != 9000 || rooms["node-1"].CPU != 9000 {
+	if rooms := f.line.Rooms(); rooms["node-0"].CPU != 9000 || rooms["node-1"].CPU != 9000 {
 		t.Fatalf("withheld on the nodes is %+v", rooms)
 	}
-	kept, reserved := f.line.ahead.of("large-1")
+	kept, reserved := f.line.Reservation("large-1")
 	if f.goes(large[0]); !reserved {
 		t.Fatal("nothing is reserved")
 	}
-	if rooms := f.line.ahead.rooms(); len(rooms) != 1 || rooms[kept.Plan.Members[0].Node].CPU != 9000 {
+	if rooms := f.line.Rooms(); len(rooms) != 1 || rooms[kept.Plan.Members[0].Node].CPU != 9000 {
 		t.Errorf("when one gang is deleted, withheld is %+v, want what the other one needs", rooms)
 	}
-	if f.goes(large[1]); len(f.line.ahead.rooms()) > 0 {
-		t.Errorf("when the other one is deleted as well, withheld is %+v", f.line.ahead.rooms())
+	if f.goes(large[1]); len(f.line.Rooms()) > 0 {
+		t.Errorf("when the other one is deleted as well, withheld is %+v", f.line.Rooms())
 	}
 }
 

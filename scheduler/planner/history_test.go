@@ -4,11 +4,9 @@
 package planner
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"reflect"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,11 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"falldio.github.io/gpu-controller/pkg/leadership"
-	"falldio.github.io/gpu-controller/pkg/queueing/arrivals"
-	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
-	"falldio.github.io/gpu-controller/scheduler/history"
 )
 
 // ran lets a Pod run for an hour and end.
@@ -50,7 +44,7 @@ func TestRunTimesAreLearnedFromPodsThatEnd(t *testing.T) {
 	} {
 		f := newFixture(t)
 		f.podDeleted(test.object)
-		if got := f.line.book.history.Jobs(); got != test.learns {
+		if got := f.jobs(); got != test.learns {
 			t.Errorf("%s: %g jobs are known, want %g", name, got, test.learns)
 		}
 	}
@@ -58,7 +52,35 @@ func TestRunTimesAreLearnedFromPodsThatEnd(t *testing.T) {
 
 // predicted returns how long another Pod like train-1 is expected to run.
 func (f *fixture) predicted() time.Duration {
-	return f.line.book.runtimeOf(f.line.State(), "all", pod("train-99", 1)).Bound
+	return f.line.Runtime(f.line.State(), pod("train-99", 1)).Bound
+}
+
+// section returns what is kept in a section over restarts.
+func (f *fixture) section(name string) string {
+	f.t.Helper()
+	for _, section := range f.History() {
+		if section.Name == name {
+			data, err := section.Encode(1)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			return string(data)
+		}
+	}
+	f.t.Fatalf("there is no section %s", name)
+	return ""
+}
+
+// jobs returns of how many jobs it is known how long they ran.
+func (f *fixture) jobs() float64 {
+	f.t.Helper()
+	var kept struct {
+		History *runtimes.History `json:"history"`
+	}
+	if err := json.Unmarshal([]byte(f.section("runtimes")), &kept); err != nil {
+		f.t.Fatal(err)
+	}
+	return kept.History.Jobs()
 }
 
 // restart returns a planner that has restored what another one has kept.
@@ -97,20 +119,12 @@ func TestWhatIsLearnedFromThePastSurvivesARestart(t *testing.T) {
 	f.comes(pod("daily-1", 8), pod("daily-2", 4))
 	f.decide(pod("daily-1", 8))
 	f.decide(pod("daily-2", 4))
-	for i := range 20 {
-		f.line.outcomes.add(outlook.Outcome{Estimated: time.Hour, Waited: time.Duration(i) * 10 * time.Minute})
-	}
 	next := f.restart()
 	if got, want := next.predicted(), f.predicted(); got != want || got == 0 {
 		t.Errorf("the predicted run time is %v, want %v", got, want)
 	}
-	later := f.clock.Now().Add(time.Hour)
-	if got, want := next.line.submissions.again(later), f.line.submissions.again(later); len(want) != 1 || len(want[0]) != 2 || !reflect.DeepEqual(got, want) {
-		t.Errorf("the submissions are %+v, want %+v", got, want)
-	}
-	estimate := outlook.Estimate{Likely: later}
-	if got, want := next.line.outcomes.adjust(estimate, 0, f.clock.Now()), f.line.outcomes.adjust(estimate, 0, f.clock.Now()); got != want || got == estimate {
-		t.Errorf("an estimate becomes %+v, want %+v", got, want)
+	if got, want := next.section("submissions"), f.section("submissions"); got != want || strings.Count(got, "percent") != 2 {
+		t.Errorf("the submissions are %s, want %s", got, want)
 	}
 	if again := next.restart(); again.predicted() != f.predicted() {
 		t.Error("the second restart has lost the run times")
@@ -127,13 +141,8 @@ func TestAStandbyAddsOnlyWhatHasEndedSince(t *testing.T) {
 	standby.clock.Step(time.Minute) // the leader has been killed
 	standby.ran("train-10")
 	standby.restoreFrom(leads)
-	if got := standby.line.book.history.Jobs(); got != 11 {
+	if got := standby.jobs(); got != 11 {
 		t.Errorf("it knows %g jobs, want 11", got)
-	}
-	standby.clock.Step(time.Hour)
-	standby.ran("train-11")
-	if got := len(standby.line.book.recent); got != 1 {
-		t.Errorf("%d jobs are remembered one by one, want the last one", got)
 	}
 }
 
@@ -153,73 +162,9 @@ func TestABrokenSectionChangesNothing(t *testing.T) {
 			}
 		}
 	}
-	if got := f.line.book.history.Jobs(); got != 10 {
+	if got := f.jobs(); got != 10 {
 		t.Errorf("it knows %g jobs, want 10", got)
 	}
-}
-
-// writeHistory lets a keeper write everything once, and returns the sizes of the sections in bytes.
-func (f *fixture) writeHistory() map[string]int {
-	f.t.Helper()
-	keeper := history.NewKeeper(f.handle.client, f.clock, leadership.Always(), history.Place{Namespace: "system", Name: "history", Period: time.Minute}, f.History())
-	ctx, cancel := context.WithCancel(f.t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { keeper.Run(ctx) })
-	f.awaitWaiter()
-	cancel()
-	running.Wait()
-	keeper.Close(ctx)
-	object, err := f.handle.client.CoreV1().ConfigMaps("system").Get(f.t.Context(), "history", metav1.GetOptions{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	sizes := map[string]int{}
-	for name, content := range object.BinaryData {
-		sizes[name] = len(content)
-	}
-	return sizes
-}
-
-// awaitWaiter waits until something waits for time to pass.
-func (f *fixture) awaitWaiter() {
-	f.t.Helper()
-	for begin := time.Now(); !f.clock.HasWaiters(); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > 30*time.Second {
-			f.t.Fatal("nothing waits")
-		}
-	}
-}
-
-// words returns a name that no other number has, without digits.
-func words(number uint64) (text string) {
-	for range 8 {
-		text += string(rune('a' + number%26))
-		number /= 26
-	}
-	return text
-}
-
-func TestWhatIsKeptIsBounded(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	random := rand.New(rand.NewPCG(1, 1))
-	for i := range 60_000 {
-		task := runtimes.Task{Namespace: words(random.Uint64N(50)), Name: words(random.Uint64N(1000)), GPUs: float64(1 + random.IntN(64)), Limit: time.Duration(random.IntN(1 << 20))}
-		f.line.book.learn(endedJob{task: task, ran: time.Duration(random.IntN(1e6)) * time.Second, at: f.clock.Now()})
-		f.line.submissions.record.Add(fmt.Sprint(i), arrivals.Submission{
-			At: f.clock.Now().Add(time.Duration(i) * time.Second), Queue: words(random.Uint64N(9)), Percent: random.IntN(6400), Task: task,
-			Needs: []outlook.Need{{Members: 1 + random.IntN(64), Percent: 1 + random.IntN(800), Models: []string{"h100"}}},
-		})
-		f.line.outcomes.add(outlook.Outcome{Age: random.IntN(3), Estimated: time.Duration(random.IntN(1e15)), Waited: time.Duration(random.IntN(1e15))})
-	}
-	sizes, total := f.writeHistory(), 0
-	for _, size := range sizes {
-		total += size
-	}
-	if len(sizes) != 3 || total > 900<<10 || sizes["runtimes"] < mostOfRuntimes/32 || sizes["submissions"] < mostOfSubmissions/8 {
-		t.Errorf("the sizes are %v, together %d bytes", sizes, total)
-	}
-	t.Logf("the sizes are %v, together %d bytes", sizes, total)
 }
 
 func TestEstimatesCountOnThoseWhoAreLikelyToCome(t *testing.T) {
@@ -237,13 +182,16 @@ func TestEstimatesCountOnThoseWhoAreLikelyToCome(t *testing.T) {
 	f.comes(at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), waits)
 	f.decide(waits)
 	f.line.Order()
-	future, held := f.line.future(f.line.State(), f.line.order.first(), beginning)
-	estimate := outlook.Estimates(future)[0]
-	if want := beginning.Add(time.Hour + 5*time.Minute); !estimate.Likely.Equal(want) {
+	if _, err := f.handle.client.CoreV1().Pods("default").Create(t.Context(), waits, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.line.EstimateStarts(t.Context(), f.line.State())
+	estimate := f.estimateIn("waits")
+	if want := beginning.Add(time.Hour + 5*time.Minute); !estimate.Likely.Time.Equal(want) {
 		t.Errorf("the estimate is %+v, want %v", estimate, want)
 	}
-	if written := f.line.described(&f.line.order.first()[0], estimate, held); written.Behind != "" {
-		t.Errorf("it is said to wait for %q, which nobody knows", written.Behind)
+	if estimate.Behind != "" {
+		t.Errorf("it is said to wait for %q, which nobody knows", estimate.Behind)
 	}
 }
 
@@ -255,13 +203,14 @@ func TestWhoReplacesMembersIsNoSubmission(t *testing.T) {
 	f.comes(pods...)
 	f.decide(pods[0]) // there are no queues
 	f.withQueues(queue("all", 0, nil))
-	if got := f.line.submissions.record.Len(); got != 0 {
-		t.Errorf("%d submissions without queues", got)
+	none := newFixture(t).section("submissions")
+	if got := f.section("submissions"); got != none {
+		t.Errorf("submissions without queues: %s", got)
 	}
 	others := gang("eval", 2, 2)
 	f.comes(at(others[0], "node-0", 7), others[1])
 	f.decide(others[1])
-	if got := f.line.submissions.record.Len(); got != 0 {
-		t.Errorf("%d submissions, want none: a member was replaced", got)
+	if got := f.section("submissions"); got != none {
+		t.Errorf("submissions, although a member was replaced: %s", got)
 	}
 }

@@ -4,164 +4,68 @@
 package planner
 
 import (
-	"math"
-	"slices"
-	"sync"
-	"time"
+	"context"
+	"encoding/json"
 
-	"falldio.github.io/gpu-controller/pkg/gpuqueue"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
-	"falldio.github.io/gpu-controller/pkg/queueing"
-	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/pkg/podwrite"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
-const (
-	// orderPeriod is how often the order of the waiting groups is made anew, and orderShare
-	// bounds the part of the time that this takes.
-	orderPeriod = 500 * time.Millisecond
-	orderShare  = 20
-)
-
-// order is the waiting groups in the order in which they are served. It is empty without
-// GPUQueues.
-type order struct {
-	mu      sync.Mutex
-	entries []inLine
-	places  map[string]int // in entries, by key
-	// candidates are those of the entries that may get reservations.
-	candidates []inLine
-	// changes counts how often there were other candidates.
-	changes uint64
-	dueAt   time.Time
+// newLine returns the queues.Line of the gangs that the Planner plans.
+func (p *Planner) newLine() *queues.Line {
+	return queues.NewLine(queues.Sources{
+		Args: p.args, Clock: p.clock, Logger: p.logger, Registry: p.registry, Mirror: p.mirror, Filters: p.filters, Namespace: p.namespace,
+	}, lineCore{p})
 }
 
-// inLine is a waiting group's place in the line.
-type inLine struct {
-	gangs.Waiting
-	queue string
-	// position is how many groups of its queue are served before it.
-	position int
-	// turn is when its turn comes, as in queueing.Ranked, and before all turns if it is guaranteed.
-	turn    float64
-	runtime queueing.Runtime
+// lineCore implements queues.Core.
+type lineCore struct{ planner *Planner }
+
+func (c lineCore) RequestLater(attempt *gangs.Attempt) (*gangs.Request, error) {
+	return c.planner.requestLater(attempt)
+}
+func (c lineCore) ShapeOf(shape *placement.Shape) placement.Shape { return c.planner.shapeOf(shape) }
+func (c lineCore) UnpreparedClaims(attempt *gangs.Attempt) string {
+	return c.planner.unpreparedClaims(attempt)
+}
+func (c lineCore) Demands(except string) []queues.Demand { return c.planner.claims.demands(except) }
+func (c lineCore) Claiming() map[string]bool             { return c.planner.claims.groups() }
+func (c lineCore) Do(actions gangs.Actions)              { c.planner.do(actions) }
+func (c lineCore) Wake()                                 { c.planner.wake() }
+func (c lineCore) AdmitTurnedAway()                      { c.planner.admitTurnedAway() }
+func (c lineCore) EndPlaces(group string)                { c.planner.endPlaces(group) }
+func (c lineCore) MayAct() bool                          { return c.planner.mayAct() }
+
+// ReportPostponed tells the owner of a gang, in an Event of the leader.
+func (c lineCore) ReportPostponed(leader *corev1.Pod, action, text string) {
+	c.planner.handle.EventRecorder().WithLogger(c.planner.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", action, "%s", text)
 }
 
-// of returns the place of a group.
-func (o *order) of(group string) (place inLine, waits bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	index, waits := o.places[group]
-	if !waits {
-		return inLine{}, false
+// WriteEstimate writes an estimate into a Pod's annotation. The subresource status is the only part of a Pod that a
+// scheduler may change.
+func (c lineCore) WriteEstimate(ctx context.Context, pod *corev1.Pod, estimate *v1.StartEstimate) error {
+	ctx, cancel := context.WithTimeout(ctx, evictLimit)
+	defer cancel()
+	text, err := json.Marshal(estimate)
+	if err != nil {
+		return err
 	}
-	return o.entries[index], true
-}
-
-// isGuaranteed reports whether a group waits for what its queue is guaranteed.
-func (o *order) isGuaranteed(group string) bool {
-	place, waits := o.of(group)
-	return waits && math.IsInf(place.turn, -1)
-}
-
-// first returns the groups that are served first. The slice must not be changed.
-func (o *order) first() []inLine {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.entries
-}
-
-// reservable returns the groups that may get reservations. The slice must not be changed.
-func (o *order) reservable() []inLine {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.candidates
-}
-
-func (o *order) set(entries, candidates []inLine, dueAt time.Time) {
-	places := make(map[string]int, len(entries))
-	for i := range entries {
-		places[entries[i].Key] = i
+	patch, err := podwrite.Patch{Metadata: podwrite.Metadata{
+		UID: pod.UID, Annotations: map[string]string{v1.AnnotationStartEstimate: string(text)},
+	}}.Bytes()
+	if err != nil {
+		return err
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !slices.EqualFunc(o.candidates, candidates, func(a, b inLine) bool { return a.Key == b.Key }) {
-		o.changes++
+	_, err = c.planner.handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if podwrite.IsGone(err) {
+		return nil
 	}
-	o.entries, o.candidates, o.places, o.dueAt = entries, candidates, places, dueAt
-}
-
-// version returns a number that changes whenever there are other candidates for reservations.
-func (o *order) version() uint64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.changes
-}
-
-func (o *order) due(now time.Time) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return !now.Before(o.dueAt)
-}
-
-// OrderIfDue orders the waiting groups from time to time.
-func (l *Line) OrderIfDue() {
-	if l.order.due(l.Clock.Now()) {
-		l.Order()
-	}
-}
-
-// Order orders the waiting groups, if there are GPUQueues.
-func (l *Line) Order() {
-	began := l.Clock.Now()
-	l.readQueues()
-	state := l.State()
-	if state == nil {
-		l.core.Do(l.Registry.SetTurns(nil))
-		l.order.set(nil, nil, began.Add(orderPeriod))
-		return
-	}
-	entries := l.inOrder(state, l.Registry.Waiting())
-	turns := make(map[string]float64, len(entries))
-	for i := range entries {
-		turns[entries[i].Key] = float64(i + 1)
-	}
-	l.core.Do(l.Registry.SetTurns(turns))
-	ended := l.Clock.Now()
-	l.order.set(entries, l.candidates(entries, began), ended.Add(max(orderPeriod, orderShare*ended.Sub(began))))
-}
-
-// inOrder returns groups in the order in which they are served.
-func (l *Line) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine {
-	entries, jobs := make([]inLine, 0, len(waiting)), make([]queueing.Job, 0, len(waiting))
-	demands := make([]queueing.Amounts, 0, len(waiting))
-	for _, group := range waiting {
-		assigned := state.QueueOf(group.Leader)
-		if assigned.Problem != nil {
-			continue // it is not served
-		}
-		runtime := l.book.runtimeOf(state, assigned.Queue, group.Leader)
-		entries = append(entries, inLine{Waiting: group, queue: assigned.Queue, runtime: runtime})
-		demands = append(demands, queueing.Amounts{gpuqueue.OnlyModel(group.Shape.Models): queueing.Amount(group.Percent)})
-		jobs = append(jobs, queueing.Job{
-			Key: group.Key, Queue: assigned.Queue, Priority: group.Priority, Submitted: group.Since,
-			GPUs: float64(group.Percent) / placement.Card, Runtime: runtime,
-		})
-	}
-	ranked := l.queueOptions().Serve(jobs, demands, state.Factors(), l.ledgerOf(state))
-	ordered := make([]inLine, len(ranked))
-	for i, one := range ranked {
-		ordered[i] = entries[one.Index]
-		ordered[i].position, ordered[i].turn = one.Position, one.Turn
-		if one.Guaranteed {
-			ordered[i].turn = math.Inf(-1)
-		}
-	}
-	return ordered
-}
-
-// queueOptions returns the order between queues.
-func (l *Line) queueOptions() queueing.Options {
-	return queueing.Options{Policy: queueing.Policy(l.Args.QueuePolicy), MaxOvertake: config.Seconds(l.Args.QueueMaxOvertakeSeconds)}
+	return err
 }

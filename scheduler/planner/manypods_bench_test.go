@@ -68,7 +68,7 @@ func BenchmarkEstimatesKeepNobodyWaiting(b *testing.B) {
 				}
 			}
 		})
-		f.line.future(f.line.State(), f.line.order.first(), f.clock.Now())
+		f.line.Future(f.line.State(), f.line.Waiting(), f.clock.Now())
 		close(stop)
 		asking.Wait()
 		waits = append(waits, longest)
@@ -92,11 +92,10 @@ func BenchmarkReservationsBesideManyPods(b *testing.B) {
 	}
 	f.line.Order()
 	for b.Loop() {
-		f.clock.Step(noStartPeriod)
-		f.line.ahead.dueAt, f.line.ahead.seen = time.Time{}, aheadBasis{}
+		f.clock.Step(10 * time.Minute) // they are due
 		f.line.LookAhead()
 	}
-	if count := len(f.line.ahead.groups()); count != maxClasses*f.args.Reservations {
+	if count := len(f.line.Reservations()); count != 4*f.args.Reservations {
 		b.Errorf("%d reservations", count)
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
-	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
 // asNVIDIA makes a Pod ask for its GPUs as nvidia.com/gpu.
@@ -109,7 +108,7 @@ func TestWhoAsksForGPUsThatNoNodeListsCompetesForNodesAndIsMoved(t *testing.T) {
 		if decision := f.decide(anywhere); decision.Node != node {
 			t.Errorf("a Pod that is moved to node %s gets %+v", node, decision)
 		}
-		class := f.line.nodeClasses([]inLine{{Waiting: gangs.Waiting{Shape: &f.registry.Member(there.UID).Shape}}})[0]
+		class := f.line.CompetesFor(&f.registry.Member(there.UID).Shape)
 		if want := " in " + node; class != want {
 			t.Errorf("one with a node selector competes for nodes of %q, want %q", class, want)
 		}

@@ -38,6 +38,7 @@ import (
 	recorder "falldio.github.io/gpu-controller/scheduler/journal"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 	"falldio.github.io/gpu-controller/scheduler/noderefusals"
+	"falldio.github.io/gpu-controller/scheduler/queues"
 	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 	"falldio.github.io/gpu-controller/scheduler/unschedulable"
 )
@@ -120,7 +121,7 @@ type Planner struct {
 	// foreign are other processes that bind Pods.
 	foreign foreignSchedulers
 	// line is the gangs that wait in GPUQueues.
-	line *Line
+	line *queues.Line
 	// recorder records the decisions; nil if they are not recorded.
 	recorder *recorder.Recorder
 }

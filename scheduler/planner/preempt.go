@@ -22,6 +22,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
 // noVictims is the message if no preemption helps, and noVictimsInTime if the time was up before
@@ -82,7 +83,7 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 		return ""
 	}
 	request, admitted := p.line.Admit(attempt, request)
-	if admitted.waits != "" && !admitted.limited {
+	if admitted.Waits != "" && !admitted.Limited {
 		return "" // its queue does not let it start
 	}
 	if p.moving(attempt) {
@@ -93,11 +94,11 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	}
 	s := &search{attempt: attempt, begin: p.clock.Now(), request: request}
 	prospect := p.prospectOf(attempt, request)
-	if why, none := p.nobodyFor(attempt, admitted.limited, prospect.Reclaims()); none {
+	if why, none := p.nobodyFor(attempt, admitted.Limited, prospect.Reclaims()); none {
 		return why
 	}
 	defer func() { p.registry.Prolong(pod.UID, s.begin, p.clock.Now()) }()
-	return p.preemptFor(ctx, pod, s, prospect, admitted.limited)
+	return p.preemptFor(ctx, pod, s, prospect, admitted.Limited)
 }
 
 // nobodyFor reports whether it is known without a search that no Pods may be preempted for a gang, and returns what to say about it.
@@ -187,7 +188,7 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, s *search, foun
 func (p *Planner) claimOf(found *preemptionPlan, now time.Time) *claim {
 	lasts := config.Seconds(p.args.ClaimSeconds)
 	one := &claim{
-		nodes: roomOf(found.plan), leaving: found.leaving, evicts: len(found.victims) > 0,
+		nodes: mirror.RoomOf(found.plan), leaving: found.leaving, evicts: len(found.victims) > 0,
 		until:      now.Add(lasts + checkpointTime(found.victims, found.taken) + graceOf(found.victims)),
 		graceUntil: found.graceUntil.Add(lasts),
 	}

@@ -7,42 +7,20 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
-	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/journal"
-	"falldio.github.io/gpu-controller/pkg/placement"
-	"falldio.github.io/gpu-controller/pkg/queueing"
-	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/pkg/queuewatch"
+	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
-	"falldio.github.io/gpu-controller/scheduler/queues"
+	"falldio.github.io/gpu-controller/scheduler/history"
 )
-
-// queueBook is what the planner knows of GPUQueues, and what their Pods hold. Without
-// GPUQueues it limits nobody but Pods that name one, and the order is by priority and age.
-type queueBook struct {
-	mu sync.Mutex
-	// state is nil without GPUQueues.
-	state *queues.State
-	// ledger is what the queues hold, for a state and a version of the mirror's holdings.
-	ledger        *queueing.Ledger
-	ledgerState   *queues.State
-	ledgerVersion uint64
-	// history is how long Pods ran, learnedAt when the last one of them ended, and recent are those that ended a short
-	// time ago: see restoreRuntimes.
-	history   *runtimes.History
-	learnedAt time.Time
-	recent    []endedJob
-}
 
 // watchQueues follows the GPUQueues until ctx ends.
 func (p *Planner) watchQueues(ctx context.Context) error {
@@ -77,7 +55,7 @@ func (p *Planner) watchQueues(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watching namespaces: %w", err)
 	}
-	p.line.source = watcher
+	p.line.Follow(watcher)
 	p.synced = append(p.synced, synced)
 	go watcher.Run(ctx)
 	go func() {
@@ -93,32 +71,6 @@ func (p *Planner) watchQueues(ctx context.Context) error {
 	return nil
 }
 
-// Changed is called when GPUQueues or the labels of namespaces have changed.
-func (l *Line) Changed() {
-	l.readQueues()
-	l.Order()
-	l.core.Wake()
-	l.core.AdmitTurnedAway()
-}
-
-// readQueues takes over what the GPUQueues say, with their present fair-share factors.
-func (l *Line) readQueues() {
-	if l.source == nil {
-		return
-	}
-	if tree := l.source.Tree(); tree != nil {
-		l.book.set(queues.NewState(tree, l.source.Queues(), l.Namespace))
-	} else if l.source.Known() {
-		l.book.set(nil)
-	}
-}
-
-func (b *queueBook) set(state *queues.State) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.state = state
-}
-
 // namespace returns a namespace; nil if it is not known.
 func (p *Planner) namespace(name string) *corev1.Namespace {
 	found, err := p.handle.SharedInformerFactory().Core().V1().Namespaces().Lister().Get(name)
@@ -126,148 +78,6 @@ func (p *Planner) namespace(name string) *corev1.Namespace {
 		return nil
 	}
 	return found
-}
-
-// queues returns what the GPUQueues say; nil if there are none.
-func (b *queueBook) queues() *queues.State {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.state
-}
-
-// queuesOf finds out the queues of Pods that run: once for all of a namespace with the same label.
-type queuesOf struct {
-	state *queues.State
-	known map[accountOfPod]string
-}
-
-type accountOfPod struct{ namespace, label string }
-
-func (q *queuesOf) of(pod *corev1.Pod) string {
-	account := accountOfPod{pod.Namespace, pod.Labels[v1.LabelQueue]}
-	queue, known := q.known[account]
-	if !known {
-		if q.known == nil {
-			q.known = map[accountOfPod]string{}
-		}
-		queue = q.state.QueueOfRunning(account.namespace, account.label)
-		q.known[account] = queue
-	}
-	return queue
-}
-
-// ledgerOf returns what the queues hold. It must not be changed.
-func (l *Line) ledgerOf(state *queues.State) *queueing.Ledger {
-	if known := l.book.knownLedger(state, l.Mirror.HoldingsVersion()); known != nil {
-		return known
-	}
-	holdings, version := l.Mirror.Holdings()
-	ledger := queueing.NewLedger(state.Tree())
-	for account, percent := range holdings {
-		ledger.Add(state.QueueOfRunning(account.Namespace, account.Label), account.Model, queueing.Amount(percent))
-	}
-	l.book.keepLedger(state, version, ledger)
-	return ledger
-}
-
-// knownLedger returns what the queues hold, if that is known; else nil.
-func (b *queueBook) knownLedger(state *queues.State, version uint64) *queueing.Ledger {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ledgerState != state || b.ledgerVersion != version {
-		return nil
-	}
-	return b.ledger
-}
-
-func (b *queueBook) keepLedger(state *queues.State, version uint64, ledger *queueing.Ledger) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ledger, b.ledgerState, b.ledgerVersion = ledger, state, version
-}
-
-// Ledger returns what the queues hold, with what gangs claim for which others give way: what becomes free for them is theirs,
-// but for the gang that asks. It must not be changed.
-func (l *Line) Ledger(state *queues.State, group string) *queueing.Ledger {
-	ledger, demands := l.ledgerOf(state), l.core.Demands(group)
-	if len(demands) == 0 {
-		return ledger
-	}
-	ledger = ledger.Clone()
-	for _, one := range demands {
-		for model, amount := range one.amounts {
-			ledger.Add(one.queue, model, amount)
-		}
-	}
-	return ledger
-}
-
-// admission is whether a gang may start as far as its queue is concerned.
-type admission struct {
-	// waits is why it may not now; empty if it may.
-	waits string
-	// limited is true if that is because of a limit.
-	limited bool
-}
-
-// Admit returns whether a gang may start now as far as its queue is concerned, and what it may ask for then: only a part of its optional
-// members, or nothing on the GPUs of some models.
-func (l *Line) Admit(attempt *gangs.Attempt, request *gangs.Request) (*gangs.Request, admission) {
-	if l.source != nil && !l.source.Known() {
-		return request, admission{waits: "gpu-scheduler has just started and is reading the GPUQueues"}
-	}
-	state := l.State()
-	var queue string
-	for i, m := range attempt.Waiting {
-		assigned := state.QueueOf(m.Pod())
-		switch {
-		case assigned.Problem != nil:
-			return request, admission{waits: assigned.Problem.Message}
-		case i > 0 && assigned.Queue != queue:
-			return request, admission{waits: "the Pods of a gang have to be in the same queue; one is in " +
-				queueInWords(queue) + " and another one in " + queueInWords(assigned.Queue)}
-		}
-		queue = assigned.Queue
-	}
-	if state == nil {
-		return request, admission{}
-	}
-	claimed := l.Ledger(state, attempt.Group.Key)
-	confined, admitted := l.fitLimits(claimed, queue, request)
-	if ledger := l.ledgerOf(state); admitted.limited && claimed != ledger {
-		admitted.waits = limitInWords(ledger.Fits(queue, gpuqueue.Least(&confined.Gang)), admitted.waits)
-	}
-	return confined, admitted
-}
-
-// limitInWords returns why a gang has to wait that exceeds a limit if what others claim counts: exceeded is the limit that it exceeds in
-// any case, nil for none.
-func limitInWords(exceeded *queueing.Excess, withClaims string) string {
-	if exceeded != nil {
-		return exceeded.String()
-	}
-	return withClaims + "; that counts GPUs that are being given back for others"
-}
-
-func queueInWords(queue string) string {
-	if queue == queueing.NoQueue {
-		return "none"
-	}
-	return "queue " + queue
-}
-
-// fitLimits confines a gang to what the limits of its queue leave. If that is too little, it has to wait.
-func (l *Line) fitLimits(ledger *queueing.Ledger, queue string, request *gangs.Request) (confined *gangs.Request, admitted admission) {
-	confined = request.Confined(func(gang *placement.Gang) {
-		full, exceeded := gpuqueue.Confine(ledger, queue, gang)
-		if len(full) > 0 {
-			gang.Except = gangs.Union(gang.Except, l.Mirror.NodesOf(full))
-		}
-		if exceeded != nil {
-			admitted = admission{waits: exceeded.String(), limited: true}
-		}
-	})
-	return confined, admitted
 }
 
 // waitInQueue is fail for a gang that its queue does not let start.
@@ -279,3 +89,9 @@ func (p *Planner) waitInQueue(attempt *gangs.Attempt, waits string) Decision {
 	p.recordDecision(&search{attempt: attempt, begin: now}, journal.Queued, waits, nil)
 	return Decision{Waits: waits}
 }
+
+// HistoryPeriod returns how often what was learned from the past is to be written; 0 for never.
+func (p *Planner) HistoryPeriod() time.Duration { return config.Seconds(p.args.HistoryPeriodSeconds) }
+
+// History returns what is learned from the past.
+func (p *Planner) History() []history.Section { return p.line.History() }

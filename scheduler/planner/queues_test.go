@@ -25,7 +25,7 @@ import (
 func (f *fixture) withQueues(list ...*v1.GPUQueue) {
 	f.t.Helper()
 	if len(list) > 0 {
-		f.line.book.set(queues.NewState(gpuqueue.NewTree(list), list, func(string) *corev1.Namespace { return nil }))
+		f.line.SetState(queues.NewState(gpuqueue.NewTree(list), list, func(string) *corev1.Namespace { return nil }))
 	}
 }
 
@@ -94,13 +94,13 @@ func TestAQueueDoesNotPayForANamespaceThatItDoesNotAccept(t *testing.T) {
 	victim.Spec.NamespaceSelector.MatchLabels = map[string]string{"team": "victim"}
 	attacker.Spec.NamespaceSelector.MatchLabels = map[string]string{"team": "attacker"}
 	list := []*v1.GPUQueue{victim, attacker}
-	f.line.book.set(queues.NewState(gpuqueue.NewTree(list), list, func(name string) *corev1.Namespace {
+	f.line.SetState(queues.NewState(gpuqueue.NewTree(list), list, func(name string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": map[string]string{"evil": "attacker"}[name]}}}
 	}))
 	inNamespace := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Namespace = name } }
 	own := pod("own", 1, inNamespace("evil"))
 	f.comes(at(pod("runs", 8, inQueue("victim"), inNamespace("evil")), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), own)
-	ledger := f.line.ledgerOf(f.line.State())
+	ledger := f.line.Ledger(f.line.State(), "")
 	if got := ledger.Held("victim", v1.AnyGPU); got != 0 {
 		t.Errorf("the victim's queue holds %v", got)
 	}
@@ -176,7 +176,7 @@ func TestWhoEndsInTimeUsesWhatIsReservedForLater(t *testing.T) {
 			f.line.Order()
 			f.clock.Step(time.Minute)
 			f.decide(large[0])
-			reservation, _ := f.line.ahead.of("default/large")
+			reservation, _ := f.line.Reservation("default/large")
 			if want := beginning.Add(time.Hour); !reservation.From.Equal(want) || reservation.Behind != "default/runs" {
 				t.Fatalf("its place is reserved from %v on, when %s ends, want %v, when default/runs ends", reservation.From, reservation.Behind, want)
 			}
@@ -202,14 +202,14 @@ func TestAReservationEndsWithTheStart(t *testing.T) {
 	f.line.Order()
 	f.clock.Step(time.Minute)
 	f.decide(waits)
-	if !f.line.ahead.any() {
+	if !f.line.Reserved() {
 		t.Fatal("nothing is reserved")
 	}
 	f.goes(runs)
 	if decision := f.decide(waits); decision.Node != "node-0" {
 		t.Errorf("decision is %+v", decision)
 	}
-	if f.line.ahead.any() {
+	if f.line.Reserved() {
 		t.Error("the reservation is left")
 	}
 }
@@ -229,11 +229,11 @@ func TestAReservationIsKeptWhileOthersClaimItsNodes(t *testing.T) {
 	f.claims.set(f.registry.Look(urgent.UID), keeping(f.clock.Now().Add(time.Hour), false, "node-0"), f.clock.Now())
 	f.clock.Step(time.Minute)
 	f.decide(large)
-	if reservation, reserved := f.line.ahead.of("large"); !reserved || reservation.From.Before(beginning.Add(201*time.Hour)) {
+	if reservation, reserved := f.line.Reservation("large"); !reserved || reservation.From.Before(beginning.Add(201*time.Hour)) {
 		t.Errorf("its reservation is %+v, want one from 201 hours after the beginning on", reservation)
 	}
-	if before, _ := f.line.ahead.before("urgent"); len(before) > 0 {
-		t.Errorf("the gang that Pods leave for waits for %s", before[0].Key)
+	if f.line.Shadows(f.registry.Look(urgent.UID)) != nil {
+		t.Error("the gang that Pods leave for waits for another one")
 	}
 }
 
@@ -252,13 +252,13 @@ func TestAReservationIsMadeAsSoonAsANodeIsBack(t *testing.T) {
 	f.line.Order()
 	f.clock.Step(time.Minute)
 	f.decide(large)
-	if _, reserved := f.line.ahead.of("large"); reserved {
+	if _, reserved := f.line.Reservation("large"); reserved {
 		t.Fatal("it has a reservation on a node that takes no Pods")
 	}
 	cordon(false)
-	f.clock.Step(aheadPeriod)
+	f.clock.Step(time.Second) // they are revised
 	f.decide(large)
-	if _, reserved := f.line.ahead.of("large"); !reserved {
+	if _, reserved := f.line.Reservation("large"); !reserved {
 		t.Error("it has no reservation when the node is back")
 	}
 }
@@ -279,12 +279,11 @@ func TestReservationsDoNotBlockThoseBeforeThem(t *testing.T) {
 	f.line.Order()
 	f.clock.Step(time.Minute)
 	f.decide(first)
-	if _, reserved := f.line.ahead.of("second"); !reserved {
+	if _, reserved := f.line.Reservation("second"); !reserved {
 		t.Fatal("the second one has no reservation")
 	}
 	f.goes(runs)
 	f.clock.Step(59*time.Minute + 30*time.Second)
-	f.line.ahead.dueAt = f.clock.Now().Add(time.Hour) // the reservations are as they were
 	if decision := f.decide(first); decision.Node == "" {
 		t.Errorf("the first one got no place: %+v", decision)
 	}
@@ -338,7 +337,7 @@ func TestALieAboutTheRunTimeDoesNotJumpTheQueue(t *testing.T) {
 			second.CreationTimestamp = metav1.NewTime(beginning.Add(10 * time.Second))
 			f.comes(honest, second)
 			f.line.Order()
-			if first := f.line.order.entries[0].Leader.Name; first != test.first {
+			if first := f.line.Waiting()[0].Leader.Name; first != test.first {
 				t.Errorf("%s is first, want %s", first, test.first)
 			}
 		})
@@ -360,7 +359,7 @@ func TestTheOrderBetweenQueues(t *testing.T) {
 	)
 	f.line.Order()
 	var order []string
-	for _, one := range f.line.order.first() {
+	for _, one := range f.line.Waiting() {
 		order = append(order, one.Leader.Name)
 	}
 	// owner-1 fits into a guarantee; owner-2 has the longest work and no guarantee left. Of guest, the one with
@@ -452,8 +451,7 @@ func TestWaitingGangsLearnWhenTheyStart(t *testing.T) {
 	f.decide(waits)
 	f.decide(last)
 	f.line.Order()
-	known := &estimates{written: map[string]writtenEstimate{}}
-	f.line.estimateStarts(t.Context(), f.line.State(), known)
+	f.line.EstimateStarts(t.Context(), f.line.State())
 	for name, want := range map[string]v1.StartEstimate{
 		"waits":        {Likely: metav1.NewTime(beginning.Add(time.Hour)), Queue: "all", Position: 1, Behind: "runs (8 GPUs)"},
 		"waits-longer": {Likely: metav1.NewTime(beginning.Add(2 * time.Hour)), Queue: "all", Position: 2, Behind: "waits (8 GPUs)"},
@@ -465,7 +463,7 @@ func TestWaitingGangsLearnWhenTheyStart(t *testing.T) {
 	}
 	f.clock.Step(10 * time.Second)
 	f.handle.client.ClearActions()
-	f.line.estimateStarts(t.Context(), f.line.State(), known)
+	f.line.EstimateStarts(t.Context(), f.line.State())
 	if actions := f.handle.client.Actions(); len(actions) > 0 {
 		t.Errorf("it is written again although nothing has changed: %v", actions)
 	}

@@ -14,6 +14,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
+	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
 // reclaimPeriod is for how long it is remembered that nobody may be preempted although queues have borrowed: their Pods may
@@ -45,14 +46,14 @@ func (p *Planner) reclaimFor(attempt *gangs.Attempt, prospect *preemption.Prospe
 	if state == nil || prospect == nil {
 		return nil
 	}
-	assigned := queuesOf{state: state}
+	assigned := queues.QueuesOf{State: state}
 	var holdings []mirror.Holding
 	p.mirror.With(func(*placement.Cluster) { holdings = p.mirror.HoldingPods() })
 	held := make([]preemption.Held, 0, len(holdings))
 	for i := range holdings {
 		holding := &holdings[i]
 		held = append(held, preemption.Held{
-			Pod: holding.Pod, Gang: p.registry.GangOf(types.UID(holding.Name)), Model: holding.Model, Queue: assigned.of(holding.Pod), Amount: queueing.Amount(holding.Percent),
+			Pod: holding.Pod, Gang: p.registry.GangOf(types.UID(holding.Name)), Model: holding.Model, Queue: assigned.Of(holding.Pod), Amount: queueing.Amount(holding.Percent),
 			Leaving: holding.Pod.DeletionTimestamp != nil || p.registry.Terminating(types.UID(holding.Name)),
 		})
 	}

@@ -64,7 +64,7 @@ func KeptRoomOf(state fwk.CycleState) *KeptRoom {
 
 // KeptRoom returns what is kept from a Pod that is not ours, given the snapshot's nodes; nil if nothing is.
 func (p *Planner) KeptRoom(pod *corev1.Pod, nodes []fwk.NodeInfo) *KeptRoom {
-	if !p.claims.any() && !p.line.ahead.any() && !p.mirror.HasSeats() && !p.mirror.HasReservations() && !p.reserving.any() {
+	if !p.claims.any() && !p.line.Reserved() && !p.mirror.HasSeats() && !p.mirror.HasReservations() && !p.reserving.any() {
 		return nil
 	}
 	p.refresh(nodes) // seats of Pods that have been assumed since no longer count
@@ -72,7 +72,7 @@ func (p *Planner) KeptRoom(pod *corev1.Pod, nodes []fwk.NodeInfo) *KeptRoom {
 	room.seated, room.reserved = p.mirror.WithheldFrom(pod)
 	if owner := metav1.GetControllerOf(pod); owner == nil || owner.Kind != "DaemonSet" {
 		room.rank = gangs.Rank{Priority: schedulingv1.PodPriority(pod), Since: pod.CreationTimestamp.Time, UID: pod.UID}
-		room.ahead, room.claimed = p.line.ahead.rooms(), p.claimedRooms.of(p.claims)
+		room.ahead, room.claimed = p.line.Rooms(), p.claimedRooms.of(p.claims)
 	}
 	if len(room.seated)+len(room.reserved)+len(room.ahead)+len(room.claimed) == 0 {
 		return nil

@@ -130,7 +130,7 @@ func (p *Planner) roomWithout(attempt *gangs.Attempt, request *gangs.Request, aw
 			request.NearFirst(func(request *gangs.Request) bool {
 				plan, fits, err := trial.plan(cluster, request)
 				if err == nil && fits {
-					found = &claim{nodes: roomOf(plan), leaving: leaving, awaited: awaited}
+					found = &claim{nodes: mirror.RoomOf(plan), leaving: leaving, awaited: awaited}
 				}
 				return found != nil
 			})
@@ -138,14 +138,4 @@ func (p *Planner) roomWithout(attempt *gangs.Attempt, request *gangs.Request, aw
 		})
 	})
 	return found, check.Outcome()
-}
-
-// roomOf returns what the Pods of a plan will hold, by node.
-func roomOf(plan *placement.Plan) map[string]mirror.Withheld {
-	nodes := map[string]mirror.Withheld{}
-	for i := range plan.Members {
-		place := &plan.Members[i].Place
-		nodes[place.Node] = nodes[place.Node].Plus(mirror.WithheldFor(&place.Use))
-	}
-	return nodes
 }

@@ -64,7 +64,7 @@ func (p *Planner) wake() { p.registry.Wake(p.clock.Now()) }
 
 // endPlaces ends what is kept for a gang that has got its place, or no longer waits.
 func (p *Planner) endPlaces(group string) {
-	claimed, reserved := p.claims.drop(group), p.line.ahead.drop(group)
+	claimed, reserved := p.claims.drop(group), p.line.Drop(group)
 	if claimed || reserved {
 		p.wake()
 		p.admitTurnedAway()
@@ -153,7 +153,7 @@ func (p *Planner) nodeUpdated(old, object any) {
 		p.reserving.set(node.Name, node.Annotations[reservation.Annotation] != "")
 	}
 	if before, ok := old.(*corev1.Node); !ok || filters.AdmissionChanged(before, node) {
-		p.line.ahead.retryAll()
+		p.line.RetryAll()
 		p.wakeAll()
 	}
 }
@@ -166,7 +166,7 @@ func (p *Planner) nodeDeleted(object any) {
 	p.capacity.NodeGone(node.Name)
 	p.unusable.set(node.Name, "")
 	p.reserving.set(node.Name, false)
-	p.line.ahead.retryAll()
+	p.line.RetryAll()
 	p.wake() // no Pod needs to wait for a place there any more, and others need no longer be spread over it
 }
 
@@ -194,7 +194,7 @@ func (p *Planner) followFilters(ctx context.Context) {
 // objectChanged is called when an object that a filter looks at was added, updated or deleted.
 func (p *Planner) objectChanged(kind fwk.EventResource, before, after any) {
 	if p.filters.ObjectChanged(kind, before, after) {
-		p.line.ahead.retryAll()
+		p.line.RetryAll()
 		p.wake()
 	}
 }

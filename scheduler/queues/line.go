@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package queues
 
 import (
 	"context"
@@ -13,19 +13,19 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
-	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
 // Line is the gangs that wait in GPUQueues: who is served before whom, which places are reserved for the first of them and from when on,
 // and when the others are expected to start. Each of its parts has a lock of its own, which only its own methods hold, and none of these
 // calls another part: so events, scheduling cycles and the periodic work may meet in it.
 type Line struct {
-	LineSources
+	Sources
 	core Core
 	// source has the GPUQueues; it is nil in tests.
 	source QueueSource
@@ -40,10 +40,18 @@ type Line struct {
 	// submissions are those of the last days, and outcomes how the last estimates turned out.
 	submissions submissions
 	outcomes    outcomes
+	// estimates are when the gangs were said to start.
+	estimates estimates
 }
 
-// LineSources are where a Line knows the cluster from.
-type LineSources struct {
+// Demand is what a gang is going to hold in its queue.
+type Demand struct {
+	Queue   string
+	Amounts queueing.Amounts
+}
+
+// Sources are where a Line knows the cluster from.
+type Sources struct {
 	Args     *config.GangArgs
 	Clock    clock.WithTicker
 	Logger   klog.Logger
@@ -70,7 +78,7 @@ type Core interface {
 	ShapeOf(shape *placement.Shape) placement.Shape
 	UnpreparedClaims(attempt *gangs.Attempt) string
 	// Demands returns what gangs that claim nodes are going to hold in their queues, except for one gang, and Claiming these gangs.
-	Demands(except string) []claimedInQueue
+	Demands(except string) []Demand
 	Claiming() map[string]bool
 	// Do carries actions out. Wake has gangs tried again since there may be more room, and AdmitTurnedAway Pods that are not ours.
 	Do(actions gangs.Actions)
@@ -86,9 +94,41 @@ type Core interface {
 }
 
 // NewLine returns the Line of a cluster without GPUQueues.
-func NewLine(sources LineSources, core Core) *Line {
-	return &Line{LineSources: sources, core: core, book: queueBook{history: runtimes.NewHistory()}}
+func NewLine(sources Sources, core Core) *Line {
+	return &Line{Sources: sources, core: core, book: queueBook{history: runtimes.NewHistory()}, estimates: estimates{written: map[string]writtenEstimate{}}}
 }
 
 // State returns what the GPUQueues say; nil if there are none.
-func (l *Line) State() *queues.State { return l.book.queues() }
+func (l *Line) State() *State { return l.book.queues() }
+
+// SetState sets what the GPUQueues say; nil if there are none.
+func (l *Line) SetState(state *State) { l.book.set(state) }
+
+// Follow has the GPUQueues read from a source, which calls Changed. It must be called before any other method.
+func (l *Line) Follow(source QueueSource) { l.source = source }
+
+// Waiting returns the groups that wait, in the order in which they are served. The slice must not be changed.
+func (l *Line) Waiting() []Place { return l.order.first() }
+
+// IsGuaranteed reports whether a group waits for what its queue is guaranteed.
+func (l *Line) IsGuaranteed(group string) bool { return l.order.isGuaranteed(group) }
+
+// Reservations returns the places that the first gangs will get, and when. The slice must not be changed.
+func (l *Line) Reservations() []backfill.Reservation { return l.ahead.all() }
+
+// Reservation returns a gang's reservation.
+func (l *Line) Reservation(group string) (reservation backfill.Reservation, reserved bool) {
+	return l.ahead.of(group)
+}
+
+// Reserved reports whether anything is reserved.
+func (l *Line) Reserved() bool { return l.ahead.any() }
+
+// Rooms returns what reservations need of the nodes, besides cards. The map must not be changed.
+func (l *Line) Rooms() map[string]mirror.Withheld { return l.ahead.rooms() }
+
+// Drop ends a gang's reservation: it has got its place, or no longer waits. It reports whether there was one.
+func (l *Line) Drop(group string) (had bool) { return l.ahead.drop(group) }
+
+// RetryAll has times looked for again for all gangs: a node has changed, or what filters look at.
+func (l *Line) RetryAll() { l.ahead.retryAll() }

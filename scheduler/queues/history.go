@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package queues
 
 import (
 	"encoding/json"
@@ -11,7 +11,6 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/queueing/arrivals"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
-	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/history"
 )
 
@@ -48,12 +47,6 @@ func (b *queueBook) learn(job endedJob) {
 	}
 	b.recent = slices.Delete(b.recent, 0, first)
 }
-
-// HistoryPeriod returns how often what was learned from the past is to be written; 0 for never.
-func (p *Planner) HistoryPeriod() time.Duration { return config.Seconds(p.args.HistoryPeriodSeconds) }
-
-// History returns what is learned from the past.
-func (p *Planner) History() []history.Section { return p.line.History() }
 
 // History returns what is learned from the past.
 func (l *Line) History() []history.Section {

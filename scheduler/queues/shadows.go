@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package queues
 
 import (
 	"fmt"
@@ -42,8 +42,7 @@ func (l *Line) boundOf(attempt *gangs.Attempt) time.Duration {
 	if state == nil {
 		return 0
 	}
-	pod := attempt.Waiting[0].Pod()
-	return l.book.runtimeOf(state, state.QueueOf(pod).Queue, pod).Longest()
+	return l.Runtime(state, attempt.Waiting[0].Pod()).Longest()
 }
 
 // jobName names a job to the owner of Pods of a namespace, with the GPUs that it has, in percent of one. What runs in

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package queues
 
 import (
 	"cmp"
@@ -40,7 +40,7 @@ func nodeNeedsOf(shape *placement.Shape) nodeNeeds {
 
 // candidates returns the groups of a line that may get reservations, in order: of those that ask for the same nodes in the
 // same queue, as many as can get some. It does not depend on how many wait how long that is.
-func (l *Line) candidates(entries []inLine, now time.Time) (list []inLine) {
+func (l *Line) candidates(entries []Place, now time.Time) (list []Place) {
 	type rivals struct {
 		nodeNeeds
 		namespace, queue string
@@ -113,7 +113,7 @@ func (h *head) exclude(group string, nodes []string) {
 func (l *Line) headOfLine(now time.Time) *head {
 	h := &head{requests: map[string]*gangs.Request{}, leaders: map[string]*corev1.Pod{}}
 	leftOut, kept := l.ahead.leftOut(now), l.ahead.groups()
-	entries := slices.DeleteFunc(withFirst(l.order.reservable(), l.core.Claiming()), func(entry inLine) bool { return leftOut[entry.Key] })
+	entries := slices.DeleteFunc(withFirst(l.order.reservable(), l.core.Claiming()), func(entry Place) bool { return leftOut[entry.Key] })
 	classes := l.nodeClasses(entries)
 	contenders := make([]contender, len(entries))
 	for i := range entries {
@@ -128,7 +128,7 @@ func (l *Line) headOfLine(now time.Time) *head {
 }
 
 // add reports whether a group may have a reservation as far as it and its queue are concerned. If so, it keeps its gang.
-func (h *head) add(l *Line, entry *inLine, now time.Time) bool {
+func (h *head) add(l *Line, entry *Place, now time.Time) bool {
 	attempt := l.Registry.Look(entry.Leader.UID)
 	if attempt == nil || attempt.Err != nil {
 		return false
@@ -153,12 +153,12 @@ func (l *Line) requestAhead(attempt *gangs.Attempt) (request *gangs.Request, may
 	if request.Required {
 		request = request.In(request.Near)
 	}
-	return request, admitted.waits == ""
+	return request, admitted.Waits == ""
 }
 
 // withFirst returns entries with those of some groups before all others.
-func withFirst(entries []inLine, groups map[string]bool) []inLine {
-	first, others := make([]inLine, 0, len(entries)), make([]inLine, 0, len(entries))
+func withFirst(entries []Place, groups map[string]bool) []Place {
+	first, others := make([]Place, 0, len(entries)), make([]Place, 0, len(entries))
 	for i := range entries {
 		if groups[entries[i].Key] {
 			first = append(first, entries[i])
@@ -171,7 +171,7 @@ func withFirst(entries []inLine, groups map[string]bool) []inLine {
 
 // nodeClasses returns what each of some groups competes for: the models and pools of the nodes that are such as it asks for.
 // Groups of one class can wait for the same nodes.
-func (l *Line) nodeClasses(entries []inLine) []string {
+func (l *Line) nodeClasses(entries []Place) []string {
 	a := &l.ahead
 	if version := l.Mirror.NodesVersion(); a.classes == nil || a.nodesVersion != version || len(a.classes) > mostCandidates {
 		a.classes, a.nodesVersion = map[nodeNeeds]string{}, version
@@ -191,6 +191,11 @@ func (l *Line) nodeClasses(entries []inLine) []string {
 		classes[i] = a.classes[needs]
 	}
 	return classes
+}
+
+// CompetesFor returns what a gang that asks for a shape competes for.
+func (l *Line) CompetesFor(shape *placement.Shape) string {
+	return l.nodeClasses([]Place{{Waiting: gangs.Waiting{Shape: shape}}})[0]
 }
 
 // kindsOf returns a state of each kind of node.

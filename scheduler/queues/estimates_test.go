@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package queues
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ func TestEstimatesAreCorrectedByTheWaitsOfThoseThatStarted(t *testing.T) {
 			known, turnedOut := &estimates{written: map[string]writtenEstimate{}}, outcomes{}
 			for i := range 30 {
 				submitted := beginning.Add(time.Duration(i) * 24 * time.Hour)
-				place := &inLine{Waiting: gangs.Waiting{Key: "default/gang", Since: submitted}}
+				place := &Place{Waiting: gangs.Waiting{Key: "default/gang", Since: submitted}}
 				known.wrote(place, &v1.StartEstimate{Position: 1}, time.Hour, submitted)
 				known.wrote(place, &v1.StartEstimate{Position: 2}, time.Minute, submitted.Add(2*time.Minute)) // of the same age
 				known.forget(nil, test.held, submitted.Add(3*time.Hour), turnedOut.add)

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package queues
 
 import (
 	"cmp"
@@ -14,21 +14,25 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
-	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
 // runtimeOf returns how long a Pod of a queue is going to run: from what it declares, what the
 // queue assumes, and what ran before.
-func (b *queueBook) runtimeOf(state *queues.State, queue string, pod *corev1.Pod) queueing.Runtime {
+func (b *queueBook) runtimeOf(state *State, queue string, pod *corev1.Pod) queueing.Runtime {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.estimate(state, queue, pod).Runtime()
 }
 
+// Runtime returns how long a Pod is going to run, as far as is known.
+func (l *Line) Runtime(state *State, pod *corev1.Pod) queueing.Runtime {
+	return l.book.runtimeOf(state, state.QueueOf(pod).Queue, pod)
+}
+
 // ExpectedToEnd reports whether anything is known about how long a Pod is going to run.
 func (l *Line) ExpectedToEnd(pod *corev1.Pod) bool {
 	if state := l.State(); state != nil {
-		return l.book.runtimeOf(state, state.QueueOf(pod).Queue, pod).Longest() > 0
+		return l.Runtime(state, pod).Longest() > 0
 	}
 	return l.book.knows(pod)
 }
@@ -46,7 +50,7 @@ func (b *queueBook) knows(pod *corev1.Pod) bool {
 const assumedRuntime = 4 * time.Hour
 
 // endOf returns by when a Pod that runs is expected to have ended: few like it run longer.
-func (b *queueBook) endOf(state *queues.State, queue string, pod *corev1.Pod, now time.Time) time.Time {
+func (b *queueBook) endOf(state *State, queue string, pod *corev1.Pod, now time.Time) time.Time {
 	began := startOf(pod, now)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,7 +63,7 @@ func (b *queueBook) endOf(state *queues.State, queue string, pod *corev1.Pod, no
 }
 
 // estimate requires the lock, also while its result is used.
-func (b *queueBook) estimate(state *queues.State, queue string, pod *corev1.Pod) runtimes.Estimate {
+func (b *queueBook) estimate(state *State, queue string, pod *corev1.Pod) runtimes.Estimate {
 	task := taskOf(pod)
 	if task.Limit == 0 {
 		task.Limit = state.Tree().DefaultRuntime(queue)

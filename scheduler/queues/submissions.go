@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package queues
 
 import (
 	"math/rand/v2"
@@ -15,7 +15,6 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
-	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
 // likelyToCome is the key of all gangs that are likely to come. No gang that exists has it.
@@ -61,7 +60,7 @@ func (l *Line) Submitted(attempt *gangs.Attempt) {
 }
 
 // scenarios returns the gangs that may come within a day: those that came on each of the last days.
-func (l *Line) scenarios(state *queues.State, random *rand.Rand, now time.Time) [][]outlook.Coming {
+func (l *Line) scenarios(state *State, random *rand.Rand, now time.Time) [][]outlook.Coming {
 	days := l.submissions.again(now)
 	list := make([][]outlook.Coming, 0, len(days))
 	for _, day := range days {
@@ -71,7 +70,7 @@ func (l *Line) scenarios(state *queues.State, random *rand.Rand, now time.Time) 
 }
 
 // coming returns gangs that come when they would come again.
-func (l *Line) coming(state *queues.State, again []arrivals.Submission, random *rand.Rand, now time.Time) []outlook.Coming {
+func (l *Line) coming(state *State, again []arrivals.Submission, random *rand.Rand, now time.Time) []outlook.Coming {
 	options, factors := l.queueOptions(), state.Factors()
 	list := make([]outlook.Coming, 0, len(again))
 	for i := range again {
@@ -92,7 +91,7 @@ func (l *Line) coming(state *queues.State, again []arrivals.Submission, random *
 }
 
 // durationAgain returns how long a gang runs that was submitted before.
-func (b *queueBook) durationAgain(state *queues.State, one *arrivals.Submission, random *rand.Rand) (queueing.Runtime, outlook.Duration) {
+func (b *queueBook) durationAgain(state *State, one *arrivals.Submission, random *rand.Rand) (queueing.Runtime, outlook.Duration) {
 	task := one.Task
 	if task.Limit == 0 {
 		task.Limit = state.Tree().DefaultRuntime(one.Queue)

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package queues
 
 import (
 	"cmp"
@@ -23,7 +23,6 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
-	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
 const (
@@ -66,7 +65,6 @@ type givenEstimate struct {
 
 // Estimate tells the owners of waiting gangs when these will start, until ctx ends.
 func (l *Line) Estimate(ctx context.Context) {
-	known := &estimates{written: map[string]writtenEstimate{}}
 	for pause := estimatePeriod; ; {
 		select {
 		case <-ctx.Done():
@@ -75,17 +73,18 @@ func (l *Line) Estimate(ctx context.Context) {
 		}
 		began := l.Clock.Now()
 		if state := l.State(); state != nil && l.core.MayAct() {
-			l.estimateStarts(ctx, state, known)
+			l.EstimateStarts(ctx, state)
 		}
 		pause = max(estimatePeriod, estimateShare*l.Clock.Since(began))
 	}
 }
 
-// estimateStarts estimates when the waiting gangs start, and writes what has changed noticeably.
-func (l *Line) estimateStarts(ctx context.Context, state *queues.State, known *estimates) {
+// EstimateStarts estimates when the waiting gangs start, and writes what has changed noticeably. It is for the goroutine of Estimate.
+func (l *Line) EstimateStarts(ctx context.Context, state *State) {
+	known := &l.estimates
 	now, waiting := l.Clock.Now(), l.order.first()
 	left := estimatesAtOnce
-	future, held := l.future(state, waiting, now)
+	future, held := l.Future(state, waiting, now)
 	known.forget(waiting, held, now, l.outcomes.add)
 	for i, estimate := range outlook.Estimates(future) {
 		if left == 0 {
@@ -112,7 +111,7 @@ func (l *Line) estimateStarts(ctx context.Context, state *queues.State, known *e
 
 // forget drops gangs that no longer wait. The waits of those that hold something now show how good the estimates
 // were, which outcome is called with; others were deleted or suspended.
-func (e *estimates) forget(waiting []inLine, held map[string]int, now time.Time, outcome func(outlook.Outcome)) {
+func (e *estimates) forget(waiting []Place, held map[string]int, now time.Time, outcome func(outlook.Outcome)) {
 	waits := make(map[string]bool, len(waiting))
 	for i := range waiting {
 		waits[waiting[i].Key] = true
@@ -154,7 +153,7 @@ func (e *estimates) isNews(group string, next *v1.StartEstimate, now time.Time) 
 }
 
 // wrote remembers an estimate that was written; before it was adjusted, the gang was to wait for some time.
-func (e *estimates) wrote(place *inLine, next *v1.StartEstimate, wait time.Duration, now time.Time) {
+func (e *estimates) wrote(place *Place, next *v1.StartEstimate, wait time.Duration, now time.Time) {
 	last := e.written[place.Key]
 	age := outlook.Age(now.Sub(place.Since))
 	if known := len(last.given); known == 0 || last.given[known-1].age != age {
@@ -165,7 +164,7 @@ func (e *estimates) wrote(place *inLine, next *v1.StartEstimate, wait time.Durat
 }
 
 // described returns an estimate as it is written. A reservation says by when the gang starts at the latest.
-func (l *Line) described(place *inLine, estimate outlook.Estimate, held map[string]int) v1.StartEstimate {
+func (l *Line) described(place *Place, estimate outlook.Estimate, held map[string]int) v1.StartEstimate {
 	reservation, reserved := l.ahead.of(place.Key)
 	if reserved && reservation.From.After(estimate.Likely) {
 		estimate.Latest = reservation.From
@@ -189,8 +188,8 @@ func (l *Line) described(place *inLine, estimate outlook.Estimate, held map[stri
 
 func shown(at time.Time) metav1.Time { return metav1.NewTime(at.UTC().Round(shownStep)) }
 
-// future returns what is known of the time to come, and what the running jobs hold, in percent of a GPU.
-func (l *Line) future(state *queues.State, waiting []inLine, now time.Time) (in *outlook.Input, held map[string]int) {
+// Future returns what is known of the time to come, and what the running jobs hold, in percent of a GPU.
+func (l *Line) Future(state *State, waiting []Place, now time.Time) (in *outlook.Input, held map[string]int) {
 	held = map[string]int{}
 	in = &outlook.Input{
 		Now: now, Reserved: l.Args.Reservations, Draws: min(max(drawnStarts/max(len(waiting), 1), fewestDraws), mostDraws),
@@ -223,8 +222,8 @@ func (l *Line) future(state *queues.State, waiting []inLine, now time.Time) (in 
 type nodePart struct{ node, slices string }
 
 // runningUntil returns what runs, given what Pods hold, for how long it may go on; index has the positions of the nodes.
-func (l *Line) runningUntil(state *queues.State, holdings []mirror.Holding, index map[nodePart]int, random *rand.Rand, now time.Time) []outlook.Running {
-	assigned := queuesOf{state: state}
+func (l *Line) runningUntil(state *State, holdings []mirror.Holding, index map[nodePart]int, random *rand.Rand, now time.Time) []outlook.Running {
+	assigned := QueuesOf{State: state}
 	var jobs []outlook.Running
 	known := map[string]int{}
 	for i := range holdings {
@@ -238,14 +237,14 @@ func (l *Line) runningUntil(state *queues.State, holdings []mirror.Holding, inde
 		if !found {
 			at = len(jobs)
 			known[key] = at
-			jobs = append(jobs, outlook.Running{Key: key, Duration: l.book.drawn(state, assigned.of(holding.Pod), holding.Pod, startOf(holding.Pod, now), random, now)})
+			jobs = append(jobs, outlook.Running{Key: key, Duration: l.book.drawn(state, assigned.Of(holding.Pod), holding.Pod, startOf(holding.Pod, now), random, now)})
 		}
 		jobs[at].Holds = append(jobs[at].Holds, outlook.Hold{Node: node, Percent: holding.Percent})
 	}
 	return jobs
 }
 
-func (l *Line) waitingFor(state *queues.State, place *inLine, random *rand.Rand) outlook.Waiting {
+func (l *Line) waitingFor(state *State, place *Place, random *rand.Rand) outlook.Waiting {
 	now := l.Clock.Now()
 	job := outlook.Waiting{Key: place.Key, Turn: place.turn, Duration: l.book.drawn(state, place.queue, place.Leader, now, random, now)}
 	if attempt := l.Registry.Look(place.Leader.UID); attempt != nil {
@@ -277,7 +276,7 @@ func sameNeed(a, b *outlook.Need) bool {
 
 // drawn returns for how long a Pod runs that has begun at a time. The draws are made now: what is known of other
 // Pods may change while they are used.
-func (b *queueBook) drawn(state *queues.State, queue string, pod *corev1.Pod, began time.Time, random *rand.Rand, now time.Time) outlook.Duration {
+func (b *queueBook) drawn(state *State, queue string, pod *corev1.Pod, began time.Time, random *rand.Rand, now time.Time) outlook.Duration {
 	elapsed := now.Sub(began)
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package queues
 
 import (
 	"cmp"
@@ -17,7 +17,6 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
-	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
 const (
@@ -93,7 +92,7 @@ func (a *ahead) drop(group string) (had bool) {
 		return false
 	}
 	a.withheld = maps.Clone(a.withheld)
-	for node, room := range roomOf(a.reservations[index].Plan) {
+	for node, room := range mirror.RoomOf(a.reservations[index].Plan) {
 		if left := a.withheld[node].Minus(room); left.IsZero() {
 			delete(a.withheld, node)
 		} else {
@@ -167,7 +166,7 @@ func (l *Line) LookAhead() {
 
 // reserveAhead makes the reservations of the gangs that are first, given those of the last time: at places that the
 // filters accept.
-func (l *Line) reserveAhead(state *queues.State, head *head, before []backfill.Reservation, now time.Time) (reservations []backfill.Reservation, changes []backfill.Change) {
+func (l *Line) reserveAhead(state *State, head *head, before []backfill.Reservation, now time.Time) (reservations []backfill.Reservation, changes []backfill.Change) {
 	in := &backfill.Input{Waiting: head.waiting, Now: now}
 	var open map[string]bool
 	in.Running = l.runningJobs(state, now)
@@ -281,15 +280,15 @@ func (a *ahead) forget(now time.Time) {
 }
 
 // runningJobs returns what holds GPUs, and when it is expected to end.
-func (l *Line) runningJobs(state *queues.State, now time.Time) []backfill.Running {
+func (l *Line) runningJobs(state *State, now time.Time) []backfill.Running {
 	var holdings []mirror.Holding
 	l.Mirror.With(func(*placement.Cluster) { holdings = l.Mirror.HoldingPods() })
-	assigned := queuesOf{state: state}
+	assigned := QueuesOf{State: state}
 	var jobs []backfill.Running
 	index := map[string]int{}
 	for i := range holdings {
 		holding := &holdings[i]
-		ends := l.book.endOf(state, assigned.of(holding.Pod), holding.Pod, now)
+		ends := l.book.endOf(state, assigned.Of(holding.Pod), holding.Pod, now)
 		if holding.Pod.DeletionTimestamp != nil {
 			ends = now.Add(backfill.MinimumRemaining)
 		}

@@ -190,8 +190,11 @@ func runtimeOf(queues *Queues, queue string, declared time.Duration) queueing.Ru
 	return gpuqueue.DeclaredRuntime(nil, queue, declared)
 }
 
-// Turn returns an entry's place among all that waits, from 0, as far as it is known here; what is refused has none.
-func (e *LineEntry) Turn() int { return e.turn }
+// CompareTurns compares two waiting entries: those that are served first come first, as far as that is known here, those that are
+// refused last.
+func CompareTurns(a, b LineEntry) int {
+	return cmp.Or(cmp.Compare(refusedLast(&a), refusedLast(&b)), cmp.Compare(a.turn, b.turn))
+}
 
 // Asked returns what a waiting entry asks for.
 func (e *LineEntry) Asked() queueing.Amount { return e.asked.Sum() }

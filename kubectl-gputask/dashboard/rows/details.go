@@ -21,7 +21,7 @@ type TaskDetails struct {
 	Actions     []Action           `json:"actions"`
 }
 
-// Explanation is why a task is in its state, and what would help.
+// Explanation is why a task is in its state, or whether it would fit, and what would help.
 type Explanation struct {
 	Headline string           `json:"headline"`
 	Lines    []show.Pair      `json:"lines"`
@@ -74,11 +74,10 @@ type GPUDetails struct {
 
 // GPUSlice is one of the MIG slices of a divided GPU, and the Pod that has it.
 type GPUSlice struct {
-	Profile string           `json:"profile"`
-	UUID    string           `json:"uuid"`
-	Memory  string           `json:"memory"`
-	Use     analysis.CardUse `json:"use"`
-	Pod     string           `json:"pod,omitempty"`
+	analysis.Slice
+	UUID   string `json:"uuid"`
+	Memory string `json:"memory"`
+	Pod    string `json:"pod,omitempty"`
 }
 
 // GPUHolder is who holds a GPU, what for, and what it would cost to move it.
@@ -104,11 +103,7 @@ type WhatIfAnswer struct {
 	Namespace string           `json:"namespace"`
 	Name      string           `json:"name"`
 	Verdict   analysis.Verdict `json:"verdict"`
-	Headline  string           `json:"headline"`
-	Lines     []show.Pair      `json:"lines"`
-	Remedies  []string         `json:"remedies,omitempty"`
-	Places    []analysis.Place `json:"places,omitempty"`
-	Moves     []Move           `json:"moves,omitempty"`
+	Explanation
 }
 
 // History is how the GPUs were used over time.

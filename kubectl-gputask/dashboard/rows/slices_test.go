@@ -104,9 +104,9 @@ func TestADividedGPUInDetail(t *testing.T) {
 	view := analysis.NewView(slicedCluster(t), nil)
 	row := GPURow(view, "n", 0)
 	want := []GPUSlice{
-		{Profile: "3g.40gb", UUID: "MIG-0", Memory: "39 GiB", Use: analysis.CardFree},
-		{Profile: "1g.10gb", UUID: "MIG-1", Memory: "9 GiB", Use: analysis.CardBusy, Pod: "default/guessed"},
-		{Profile: "1g.10gb", UUID: "MIG-2", Memory: "9 GiB", Use: analysis.CardBusy, Pod: "default/known"},
+		{Slice: analysis.Slice{Profile: "3g.40gb", Use: analysis.CardFree}, UUID: "MIG-0", Memory: "39 GiB"},
+		{Slice: analysis.Slice{Profile: "1g.10gb", Use: analysis.CardBusy}, UUID: "MIG-1", Memory: "9 GiB", Pod: "default/guessed"},
+		{Slice: analysis.Slice{Profile: "1g.10gb", Use: analysis.CardBusy}, UUID: "MIG-2", Memory: "9 GiB", Pod: "default/known"},
 	}
 	if diff := cmp.Diff(want, row.Slices); diff != "" {
 		t.Errorf("slices (-want +got):\n%s", diff)

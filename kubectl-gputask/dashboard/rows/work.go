@@ -76,9 +76,7 @@ const explanationText = "; it would start "
 
 func (b *builder) addWaiting() {
 	entries := slices.Clone(b.line.Waiting)
-	slices.SortStableFunc(entries, func(x, y analysis.LineEntry) int {
-		return cmp.Or(compareBools(x.Refused, y.Refused), cmp.Compare(x.Turn(), y.Turn()))
-	})
+	slices.SortStableFunc(entries, analysis.CompareTurns)
 	for turn := range entries {
 		entry := &entries[turn]
 		row := entryRow(entry)
@@ -102,17 +100,6 @@ func (b *builder) proposedFor(entry *analysis.LineEntry) *v1.MovePlan {
 		}
 	}
 	return nil
-}
-
-func compareBools(x, y bool) int {
-	switch {
-	case x == y:
-		return 0
-	case y:
-		return -1
-	default:
-		return 1
-	}
 }
 
 func entryRow(entry *analysis.LineEntry) *Entry {
@@ -234,8 +221,11 @@ func ExplanationOf(view *analysis.View, e *analysis.Explanation, now time.Time) 
 // WhatIfRow returns the answer for a hypothetical task.
 func WhatIfRow(view *analysis.View, answer *analysis.WhatIf) WhatIfAnswer {
 	return WhatIfAnswer{
-		Namespace: answer.Namespace, Name: answer.Name, Verdict: answer.Verdict, Headline: show.WhatIfHeadline(answer), Lines: show.WhatIfPairs(answer, view.Now),
-		Remedies: answer.Remedies, Places: answer.Places, Moves: MoveRows(view, answer.Moves, nil),
+		Namespace: answer.Namespace, Name: answer.Name, Verdict: answer.Verdict,
+		Explanation: Explanation{
+			Headline: show.WhatIfHeadline(answer), Lines: show.WhatIfPairs(answer, view.Now), Remedies: answer.Remedies,
+			Places: answer.Places, Moves: MoveRows(view, answer.Moves, nil),
+		},
 	}
 }
 
@@ -269,7 +259,7 @@ func GPURow(view *analysis.View, name string, index int) *GPUDetails {
 func gpuSlices(card *analysis.Card, listed *inventory.GPU) []GPUSlice {
 	var list []GPUSlice
 	for i := range card.Slices {
-		row := GPUSlice{Profile: card.Slices[i].Profile, Use: card.Slices[i].Use}
+		row := GPUSlice{Slice: card.Slices[i]}
 		if listed != nil && i < len(listed.Slices) {
 			row.UUID, row.Memory = listed.Slices[i].UUID, fmt.Sprintf("%d GiB", listed.Slices[i].MemoryMiB/1024)
 		}

@@ -284,6 +284,7 @@ export interface Line {
 }
 
 export interface Explanation {
+  /** In one sentence. */
   headline: string;
   lines: Line[];
   /** Each alone would let it start. */
@@ -365,11 +366,9 @@ export interface GPUDetails {
   slices?: GPUSlice[];
 }
 
-export interface GPUSlice {
-  profile: string;
+export interface GPUSlice extends Pick<Slice, "profile" | "use"> {
   uuid: string;
   memory: string;
-  use: Use;
   /** The Pod that has it, "namespace/name". */
   pod?: string;
 }
@@ -389,18 +388,12 @@ export interface GPUHolder {
 }
 
 /** POST api/whatif takes YAML and answers for each task in it. */
-export interface WhatIfAnswer {
+export interface WhatIfAnswer extends Explanation {
   namespace: string;
   name: string;
   verdict:
     | "Now" | "AfterPreemption" | "AfterMoves" | "WhenOthersEnd" | "Sometime" | "Never"
     | "QueueRefuses" | "QueueLimit" | "Invalid";
-  /** In one sentence. */
-  headline: string;
-  lines: Line[];
-  remedies?: string[];
-  places?: Place[];
-  moves?: Move[];
 }
 
 export interface WhatIf {

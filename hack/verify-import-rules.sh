@@ -51,6 +51,7 @@ done
 violation scheduler scheduler/violation "${MODULE}/kubectl-gputask/analysis"
 violation agent-memory nodeagent/node/kube/violation k8s.io/client-go/kubernetes
 violation nvml nodeagent/hardware/gpu/violation github.com/NVIDIA/go-nvml/pkg/nvml
+violation own-modules pkg/generated/violation github.com/chromedp/chromedp
 violation controller-runtime kubectl-gputask/usage/violation sigs.k8s.io/controller-runtime
 
 FOUND="$(GOLANGCI_LINT_CACHE="${COPY}/cache" "${ROOT}/bin/golangci-lint" run \

@@ -32,9 +32,9 @@ const leaderTimeout = 20 * time.Second
 
 func main() {
 	opts := newOptions()
-	program.Main("gpu-controller", func(ctx context.Context) error {
+	os.Exit(program.Run("gpu-controller", func(ctx context.Context) error {
 		return opts.Start(version, opts.flags(), os.Args[1:], opts.validate, func() error { return runController(ctx, opts) })
-	})
+	}))
 }
 
 // runController connects to the API server and serves until ctx ends. The HTTP server and the

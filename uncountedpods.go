@@ -52,9 +52,9 @@ func (u *uncountedPods) addSucceeded(task *v1.GPUTask, pod *corev1.Pod) {
 // among returns a task's Pods together with those that have succeeded and are gone, unless the
 // status tells of them.
 func (u *uncountedPods) among(task *v1.GPUTask, pods []*corev1.Pod) []*corev1.Pod {
-	u.counted(task, nil)
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.forgetCounted(task)
 	known := u.succeeded[gputask.IdentityOf(task)]
 	if len(known) == 0 {
 		return pods
@@ -108,14 +108,19 @@ func (u *uncountedPods) goneOf(task *v1.GPUTask) []*corev1.Pod {
 func (u *uncountedPods) counted(task *v1.GPUTask, gone []*corev1.Pod) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.forgetCounted(task)
+	owner := gputask.IdentityOf(task)
+	u.gone[owner] = slices.DeleteFunc(u.gone[owner], func(pod *corev1.Pod) bool { return slices.Contains(gone, pod) })
+	if len(u.gone[owner]) == 0 {
+		delete(u.gone, owner)
+	}
+}
+
+func (u *uncountedPods) forgetCounted(task *v1.GPUTask) {
 	owner := gputask.IdentityOf(task)
 	maps.DeleteFunc(u.succeeded[owner], func(_ string, pod *corev1.Pod) bool { return !gputask.HasUncountedSuccess(task, pod) })
 	if len(u.succeeded[owner]) == 0 {
 		delete(u.succeeded, owner)
-	}
-	u.gone[owner] = slices.DeleteFunc(u.gone[owner], func(pod *corev1.Pod) bool { return slices.Contains(gone, pod) })
-	if len(u.gone[owner]) == 0 {
-		delete(u.gone, owner)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,9 +93,7 @@ func New(ctx context.Context, deps Dependencies, options Options) (*Check, error
 	c.api = optional.New(deps.Dynamic, deps.Discovery, deps.Clock, schema.GroupVersion{Group: kueue.Group, Version: kueue.Version},
 		c.trigger, of(kueue.Workloads), of(kueue.ResourceFlavors), of(kueue.AdmissionChecks))
 	deps.Pods.OnChange(c.clusterChanged)
-	synced, err := informer.Handle(ctx, nodes.Informer(), cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { c.clusterChanged() }, UpdateFunc: func(any, any) { c.clusterChanged() }, DeleteFunc: func(any) { c.clusterChanged() },
-	})
+	synced, err := informer.OnAnyChange(ctx, nodes.Informer(), func(*corev1.Node, bool) { c.clusterChanged() })
 	c.synced = []cache.InformerSynced{synced, deps.Pods.HasSynced}
 	return c, err
 }

@@ -18,12 +18,12 @@ var version = "unknown"
 func main() {
 	opts := newOptions()
 	flags := opts.flags()
-	program.Main("dradriver", func(ctx context.Context) error {
+	os.Exit(program.Run("dradriver", func(ctx context.Context) error {
 		return opts.Start(version, flags, os.Args[1:], func(args []string) error {
 			if !flags.Changed("node-name") {
 				opts.nodeName = os.Getenv("NODE_NAME")
 			}
 			return opts.complete(args)
 		}, func() error { return run(ctx, opts) })
-	})
+	}))
 }

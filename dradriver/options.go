@@ -97,7 +97,7 @@ func (o *options) complete(args []string) error {
 	for flag, path := range map[string]string{"nvidia-driver-root": o.nvidia.DriverRoot, "nvidia-cdi-hook-path": o.nvidia.HookPath} {
 		require(path == "" || filepath.IsAbs(path), "--%s=%s: must be an absolute path", flag, path)
 	}
-	return errors.Join(append(problems, o.Settings.Complete())...)
+	return errors.Join(append(problems, o.CompleteSettings())...)
 }
 
 // The folders below --kubelet-directory, and the socket in the last one.

@@ -18,10 +18,10 @@ var version = "unknown"
 func main() {
 	opts := newOptions()
 	flags := opts.flags()
-	program.Main("nodeagent", func(ctx context.Context) error {
+	os.Exit(program.Run("nodeagent", func(ctx context.Context) error {
 		return opts.Start(version, flags, os.Args[1:], func(args []string) error {
 			opts.readEnvironment(flags, os.Getenv)
 			return opts.complete(args)
 		}, func() error { return run(ctx, opts) })
-	})
+	}))
 }

@@ -161,7 +161,7 @@ func (o *options) complete(args []string) error {
 	err = o.completeResources()
 	require(err == nil, "%s: %w", o.settingName("resource"), err)
 	fleet := o.SimulatedNodes != ""
-	problems = append(problems, o.Settings.Complete(), o.probing.complete(fleet), o.injection.validate(), o.mps.validate(), o.mig.validate(),
+	problems = append(problems, o.CompleteSettings(), o.probing.complete(fleet), o.injection.validate(), o.mps.validate(), o.mig.validate(),
 		validateProcessMetrics(o.processMetrics), validateMemoryLimits(o.memoryLimits))
 	return errors.Join(problems...)
 }

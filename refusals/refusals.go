@@ -46,17 +46,17 @@ type Tasks struct {
 
 	mu      sync.Mutex
 	byTask  map[cache.ObjectName]*refusedTask
-	byCause map[cause]*group
+	byCause map[cause]*refusedGroup
 }
 
 type refusedTask struct {
 	uid     types.UID
 	refusal gputask.Refusal
-	group   *group
+	group   *refusedGroup
 }
 
-// group is the tasks with the same cause.
-type group struct {
+// refusedGroup is the tasks with the same cause.
+type refusedGroup struct {
 	cause cause
 	size  int
 	// trying are the tasks that may try again, from next on. There are at most window of them.
@@ -76,12 +76,12 @@ type group struct {
 
 // New returns no tasks yet. It has wake called when a task may try again, after a delay.
 func New(clock clock.PassiveClock, wake func(task cache.ObjectName, delay time.Duration)) *Tasks {
-	return &Tasks{clock: clock, wake: wake, byTask: map[cache.ObjectName]*refusedTask{}, byCause: map[cause]*group{}}
+	return &Tasks{clock: clock, wake: wake, byTask: map[cache.ObjectName]*refusedTask{}, byCause: map[cause]*refusedGroup{}}
 }
 
-// Refused remembers why an object of a task, which has Pods, was refused. Several refusals of one attempt are one. The
-// text stays that of the first attempt while the cause is the same: it may have an identifier of the
-// attempt.
+// Refused remembers why an object of a task, which has Pods, was refused. Several refusals of one attempt
+// are one. The text stays that of the first attempt while the cause is the same: it may have an identifier
+// of the attempt.
 func (t *Tasks) Refused(task *v1.GPUTask, pods []*corev1.Pod, refusal *gputask.Refusal) {
 	t.add(cache.MetaObjectToName(task), task.UID, *refusal, causeOf(task, pods, refusal))
 }
@@ -116,19 +116,19 @@ func (t *Tasks) add(key cache.ObjectName, uid types.UID, refusal gputask.Refusal
 	t.advance(task.group)
 }
 
-func (t *Tasks) groupOf(why cause, backoff time.Duration) *group {
-	known := t.byCause[why]
-	if known == nil {
-		known = &group{cause: why, trying: sets.New[cache.ObjectName](), backoff: backoff}
-		t.byCause[why] = known
+func (t *Tasks) groupOf(why cause, backoff time.Duration) *refusedGroup {
+	group := t.byCause[why]
+	if group == nil {
+		group = &refusedGroup{cause: why, trying: sets.New[cache.ObjectName](), backoff: backoff}
+		t.byCause[why] = group
 	}
-	return known
+	return group
 }
 
 // retreat lets a single task try again, after a longer time than before. The time is chosen at
 // random within half the backoff, so that causes which arose together, such as those of two gangs
 // of different sizes, are not tried together.
-func (g *group) retreat(now time.Time) {
+func (g *refusedGroup) retreat(now time.Time) {
 	if g.next.After(now) {
 		return // of several attempts at the same time, one counts
 	}
@@ -228,7 +228,7 @@ func (t *Tasks) remove(key cache.ObjectName, task *refusedTask) {
 }
 
 // compact drops from the queue of a group those that have left, and all but the first place of each other one.
-func (t *Tasks) compact(group *group) {
+func (t *Tasks) compact(group *refusedGroup) {
 	seen := sets.New[cache.ObjectName]()
 	group.queue = slices.DeleteFunc(group.queue, func(key cache.ObjectName) bool {
 		task := t.byTask[key]
@@ -239,7 +239,7 @@ func (t *Tasks) compact(group *group) {
 }
 
 // advance lets as many tasks of a group try as the window allows, and wakes them when they may.
-func (t *Tasks) advance(group *group) {
+func (t *Tasks) advance(group *refusedGroup) {
 	for len(group.trying) < group.window && len(group.queue) > 0 {
 		key := group.queue[0]
 		group.queue = group.queue[1:]

@@ -19,18 +19,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Main runs a program until SIGINT or SIGTERM; a second signal ends the process at once. If the program
-// fails, the process ends with the exit code 1.
-func Main(name string, run func(ctx context.Context) error) {
+// Run runs a program until SIGINT or SIGTERM; a second signal ends the process at once. It prints the error,
+// and returns the exit code.
+func Run(name string, run func(ctx context.Context) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	context.AfterFunc(ctx, stop)
 	err := run(klog.NewContext(ctx, klog.Background()))
-	stop()
 	logs.FlushLogs()
 	if err != nil && !errors.Is(err, pflag.ErrHelp) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 // Options are the flags that all programs have.

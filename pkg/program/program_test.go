@@ -4,6 +4,7 @@
 package program
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -46,6 +47,17 @@ func TestAProgramRunsOnlyWithFlagsThatArePossible(t *testing.T) { //nolint:paral
 		}
 		if (err == nil) != (tc.fails == "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
 			t.Errorf("%s: got error %v, want %q in it", name, err, tc.fails)
+		}
+	}
+}
+
+func TestTheExitCodeSaysWhetherTheProgramFailed(t *testing.T) {
+	t.Parallel()
+	for want, errs := range [][]error{{nil, pflag.ErrHelp}, {errors.New("no paint")}} {
+		for _, err := range errs {
+			if got := Run("paint", func(context.Context) error { return err }); got != want {
+				t.Errorf("error %v: exit code %d, want %d", err, got, want)
+			}
 		}
 	}
 }

@@ -23,7 +23,7 @@ const (
 	SourceSimulated = "simulated"
 )
 
-// Settings are the flags, and what Complete derives from them.
+// Settings are the flags, and what CompleteSettings derives from them.
 type Settings struct {
 	Source            string
 	NVMLLibrary       string
@@ -71,8 +71,8 @@ func (s *Settings) Simulated() bool {
 	return s.Source == SourceSimulated || s.SimulatedNodes != "" || (s.Source == SourceAuto && s.SimulationProfile != "")
 }
 
-// Complete checks the flags and derives the other settings from them. It returns all that is wrong.
-func (s *Settings) Complete() error {
+// CompleteSettings checks the flags and derives the other settings from them. It returns all that is wrong.
+func (s *Settings) CompleteSettings() error {
 	var problems program.Problems
 	require := problems.Require
 	s.check(require)

@@ -127,15 +127,10 @@ func (o *API) handle(ctx context.Context, cancel func(), resources cache.SharedI
 			return nil, err
 		}
 	}
-	call := func(object any, deleted bool) {
-		if typed, ok := informer.LastKnown(object).(*unstructured.Unstructured); ok && one.Changed != nil {
-			one.Changed(typed, deleted)
+	return informer.OnAnyChange(ctx, resources, func(object *unstructured.Unstructured, deleted bool) {
+		if one.Changed != nil {
+			one.Changed(object, deleted)
 		}
-	}
-	return informer.Handle(ctx, resources, cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { call(object, false) },
-		UpdateFunc: func(_, object any) { call(object, false) },
-		DeleteFunc: func(object any) { call(object, true) },
 	})
 }
 

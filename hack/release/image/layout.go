@@ -31,7 +31,7 @@ func WriteArchive(out io.Writer, index containers.ImageIndex, name, tag string) 
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder) //nolint:errcheck // it is temporary
+	defer os.RemoveAll(folder)
 	written, err := layout.Write(folder, empty.Index)
 	if err != nil {
 		return err

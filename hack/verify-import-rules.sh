@@ -49,6 +49,10 @@ for part in accounting admissioncheck queues refusals remediation rescheduler wo
   violation rescheduler "${part}/violation" "${MODULE}/scheduler/gangs"
 done
 violation scheduler scheduler/violation "${MODULE}/kubectl-gputask/analysis"
+for room in capacity filters gangs mirror queues; do
+  violation rooms "scheduler/${room}/violation" "${MODULE}/scheduler/planner"
+done
+violation filters scheduler/filters/violation "${MODULE}/scheduler/queues"
 violation agent-memory nodeagent/node/kube/violation k8s.io/client-go/kubernetes
 violation nvml nodeagent/hardware/gpu/violation github.com/NVIDIA/go-nvml/pkg/nvml
 violation own-modules pkg/generated/violation github.com/chromedp/chromedp

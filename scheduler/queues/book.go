@@ -75,6 +75,7 @@ type QueuesOf struct {
 
 type accountOfPod struct{ namespace, label string }
 
+// Of returns the queue that a Pod counts for while it runs.
 func (q *QueuesOf) Of(pod *corev1.Pod) string {
 	account := accountOfPod{pod.Namespace, pod.Labels[v1.LabelQueue]}
 	queue, known := q.known[account]

@@ -46,14 +46,14 @@ func (p *Planner) reclaimFor(attempt *gangs.Attempt, prospect *preemption.Prospe
 	if state == nil || prospect == nil {
 		return nil
 	}
-	assigned := queues.QueuesOf{State: state}
+	assigned := queues.RunningPods{State: state}
 	var holdings []mirror.Holding
 	p.mirror.With(func(*placement.Cluster) { holdings = p.mirror.HoldingPods() })
 	held := make([]preemption.Held, 0, len(holdings))
 	for i := range holdings {
 		holding := &holdings[i]
 		held = append(held, preemption.Held{
-			Pod: holding.Pod, Gang: p.registry.GangOf(types.UID(holding.Name)), Model: holding.Model, Queue: assigned.Of(holding.Pod), Amount: queueing.Amount(holding.Percent),
+			Pod: holding.Pod, Gang: p.registry.GangOf(types.UID(holding.Name)), Model: holding.Model, Queue: assigned.QueueOf(holding.Pod), Amount: queueing.Amount(holding.Percent),
 			Leaving: holding.Pod.DeletionTimestamp != nil || p.registry.Terminating(types.UID(holding.Name)),
 		})
 	}

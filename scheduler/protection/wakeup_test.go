@@ -70,7 +70,7 @@ func newScheduler(t *testing.T, client *fake.Clientset, more *onceBeforeFilters,
 	running, err := scheduler.New(t.Context(), client, informers, nil, func(string) events.EventRecorderLogger { return events.NewFakeRecorder(1000) },
 		scheduler.WithProfiles(*profile),
 		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			more.Name(): func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return more, nil },
+			more.Name(): func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return more, nil }, //nolint:unparam // the type of a factory
 		}),
 	)
 	if err != nil {

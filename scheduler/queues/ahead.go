@@ -283,12 +283,12 @@ func (a *ahead) forget(now time.Time) {
 func (l *Line) runningJobs(state *State, now time.Time) []backfill.Running {
 	var holdings []mirror.Holding
 	l.Mirror.With(func(*placement.Cluster) { holdings = l.Mirror.HoldingPods() })
-	assigned := QueuesOf{State: state}
+	assigned := RunningPods{State: state}
 	var jobs []backfill.Running
 	index := map[string]int{}
 	for i := range holdings {
 		holding := &holdings[i]
-		ends := l.book.endOf(state, assigned.Of(holding.Pod), holding.Pod, now)
+		ends := l.book.endOf(state, assigned.QueueOf(holding.Pod), holding.Pod, now)
 		if holding.Pod.DeletionTimestamp != nil {
 			ends = now.Add(backfill.MinimumRemaining)
 		}

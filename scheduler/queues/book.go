@@ -67,24 +67,24 @@ func (b *queueBook) queues() *State {
 	return b.state
 }
 
-// QueuesOf finds out the queues of Pods that run: once for all of a namespace with the same label.
-type QueuesOf struct {
+// RunningPods finds out the queues of Pods that run: once for all of a namespace with the same label.
+type RunningPods struct {
 	State *State
 	known map[accountOfPod]string
 }
 
 type accountOfPod struct{ namespace, label string }
 
-// Of returns the queue that a Pod counts for while it runs.
-func (q *QueuesOf) Of(pod *corev1.Pod) string {
+// QueueOf returns the queue that a Pod counts for while it runs.
+func (r *RunningPods) QueueOf(pod *corev1.Pod) string {
 	account := accountOfPod{pod.Namespace, pod.Labels[v1.LabelQueue]}
-	queue, known := q.known[account]
+	queue, known := r.known[account]
 	if !known {
-		if q.known == nil {
-			q.known = map[accountOfPod]string{}
+		if r.known == nil {
+			r.known = map[accountOfPod]string{}
 		}
-		queue = q.State.QueueOfRunning(account.namespace, account.label)
-		q.known[account] = queue
+		queue = r.State.QueueOfRunning(account.namespace, account.label)
+		r.known[account] = queue
 	}
 	return queue
 }

@@ -223,7 +223,7 @@ type nodePart struct{ node, slices string }
 
 // runningUntil returns what runs, given what Pods hold, for how long it may go on; index has the positions of the nodes.
 func (l *Line) runningUntil(state *State, holdings []mirror.Holding, index map[nodePart]int, random *rand.Rand, now time.Time) []outlook.Running {
-	assigned := QueuesOf{State: state}
+	assigned := RunningPods{State: state}
 	var jobs []outlook.Running
 	known := map[string]int{}
 	for i := range holdings {
@@ -237,7 +237,7 @@ func (l *Line) runningUntil(state *State, holdings []mirror.Holding, index map[n
 		if !found {
 			at = len(jobs)
 			known[key] = at
-			jobs = append(jobs, outlook.Running{Key: key, Duration: l.book.drawn(state, assigned.Of(holding.Pod), holding.Pod, startOf(holding.Pod, now), random, now)})
+			jobs = append(jobs, outlook.Running{Key: key, Duration: l.book.drawn(state, assigned.QueueOf(holding.Pod), holding.Pod, startOf(holding.Pod, now), random, now)})
 		}
 		jobs[at].Holds = append(jobs[at].Holds, outlook.Hold{Node: node, Percent: holding.Percent})
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/expectations"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/podwrite"
@@ -196,12 +198,13 @@ func (w *podWriter) forceDelete(ctx context.Context, turn *turn, task *v1.GPUTas
 
 // patchMinAvailable updates how many Pods of their gang must start together.
 func (w *podWriter) patchMinAvailable(ctx context.Context, turn *turn, pods []*corev1.Pod, minAvailable string) error {
-	return w.patchPods(ctx, turn, pods, podwrite.Metadata{Labels: map[string]string{v1.LabelMinAvailable: minAvailable}})
+	change := podwrite.Metadata{Labels: map[string]string{v1.LabelMinAvailable: minAvailable}}
+	return inParallel(turn, pods, func(pod *corev1.Pod) error { return w.patchPod(ctx, pod, change) })
 }
 
 // confirmCheckpoints passes the time of a task's last checkpoint on to Pods.
-func (w *podWriter) confirmCheckpoints(ctx context.Context, turn *turn, pods []*corev1.Pod, last string) error {
-	return w.patchPods(ctx, turn, pods, podwrite.Metadata{Annotations: map[string]string{v1.AnnotationLastCheckpoint: last}})
+func (w *podWriter) confirmCheckpoints(ctx context.Context, turn *turn, pods []*corev1.Pod, last time.Time) error {
+	return inParallel(turn, pods, func(pod *corev1.Pod) error { return w.patchPod(ctx, pod, checkpoint.Confirm(pod, last)) })
 }
 
 // declareRuntimes changes what Pods declare of their task's run time.
@@ -209,11 +212,6 @@ func (w *podWriter) declareRuntimes(ctx context.Context, turn *turn, changes []g
 	return inParallel(turn, changes, func(change gputask.RuntimeChange) error {
 		return w.patchPod(ctx, change.Pod, podwrite.Metadata{Annotations: change.Annotations})
 	})
-}
-
-// patchPods changes the metadata of those Pods that still exist.
-func (w *podWriter) patchPods(ctx context.Context, turn *turn, pods []*corev1.Pod, change podwrite.Metadata) error {
-	return inParallel(turn, pods, func(pod *corev1.Pod) error { return w.patchPod(ctx, pod, change) })
 }
 
 // patchPod changes the metadata of a Pod if it still exists.

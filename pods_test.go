@@ -13,16 +13,19 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/checkpoint"
 )
 
 func TestPodsAreCreatedInBatches(t *testing.T) {
@@ -43,6 +46,38 @@ func TestPodsAreCreatedInBatches(t *testing.T) {
 		}
 		if !slices.Equal(all, pods) {
 			t.Errorf("the batches of %d Pods are not these Pods", count)
+		}
+	}
+}
+
+func TestAPodLearnsOnceWhenItsTaskHasSavedItsWork(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+		for saved, want := range map[time.Duration]bool{-30 * time.Minute: false, time.Second: true} {
+			f := newFixture(t)
+			task := newTask("train", 1)
+			saves(v1.CheckpointSignal, 60)(&task.Spec)
+			bound := metav1.NewTime(testTime)
+			asked, seen := bound.Add(time.Minute), metav1.NewTime(bound.Add(ahead))
+			metav1.SetMetaDataAnnotation(&task.ObjectMeta, v1.AnnotationLastCheckpoint, asked.Add(saved).Format(time.RFC3339))
+			f.store(task)
+			f.settle(task)
+			f.changePods(func(pod *corev1.Pod) {
+				pod.Status.StartTime = &seen
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: bound}}
+				metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1.AnnotationCheckpointRequested, asked.Format(time.RFC3339))
+			})
+			f.settle(task)
+			f.kube.ClearActions()
+			f.mustSync(task)
+			if writes := f.writes(); len(writes) > 0 {
+				t.Errorf("on a node whose clock is %v ahead, with a checkpoint %v after the request, there are writes at each sync: %v", ahead, saved, writes)
+			}
+			f.changePods(func(pod *corev1.Pod) {
+				if got := !checkpoint.IsRequested(pod); got != want {
+					t.Errorf("on a node whose clock is %v ahead, a checkpoint %v after the request confirms it is %v, want %v", ahead, saved, got, want)
+				}
+			})
 		}
 	}
 }

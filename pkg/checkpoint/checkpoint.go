@@ -77,6 +77,14 @@ func Request(pod types.UID, now time.Time) podwrite.Patch {
 	}}
 }
 
+// Confirm returns the change of a Pod that passes on to it when its task last saved its work: whichever clock that is by, a Pod's own
+// annotation is by the clock of its node.
+func Confirm(pod *corev1.Pod, saved time.Time) podwrite.Metadata {
+	return podwrite.Metadata{Annotations: map[string]string{
+		v1.AnnotationLastCheckpoint: podfacts.NodeTime(pod, saved).UTC().Format(time.RFC3339),
+	}}
+}
+
 // IsRequested reports whether a Pod was asked for a checkpoint that it has not confirmed itself.
 func IsRequested(pod *corev1.Pod) bool {
 	asked := timeIn(pod.Annotations, v1.AnnotationCheckpointRequested)
@@ -87,6 +95,9 @@ func IsRequested(pod *corev1.Pod) bool {
 func lastOwn(pod *corev1.Pod) time.Time {
 	return podfacts.ServerTime(pod, timeIn(pod.Annotations, v1.AnnotationLastCheckpoint))
 }
+
+// LastOf returns when a task last saved its work by its own annotation, the zero time if that is not known.
+func LastOf(task *v1.GPUTask) time.Time { return timeIn(task.Annotations, v1.AnnotationLastCheckpoint) }
 
 // Since returns when the work began that is lost if a Pod is stopped now: when it started, or at
 // its last checkpoint.

@@ -4,6 +4,7 @@
 package checkpoint
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,23 @@ func TestPodsAreStoppedTogetherWhenTheSlowestHasSavedItsWork(t *testing.T) {
 	}
 	if ask, wait := Before([]Pod{pod("5"), pod("30"), pod("10")}, now); len(ask) != 3 || wait != 30*time.Second {
 		t.Errorf("asks %d and waits %v, want 3 and 30s", len(ask), wait)
+	}
+}
+
+// A task's annotation is by any clock, that of a Pod by its node's.
+func TestAPodLearnsWhenItsTaskHasSavedItsWork(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+		for saved, confirmed := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + time.Second: false, 30 * time.Minute: false} {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationCheckpointRequested: ago(time.Minute)}}}
+			seenByAClock(pod, ahead)
+			task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationLastCheckpoint: now.Add(-saved).Format(time.RFC3339Nano)}}}
+			maps.Copy(pod.Annotations, Confirm(pod, LastOf(task)).Annotations)
+			one := Pod{Pod: pod}
+			if at := one.Last(); !at.Equal(now.Add(-saved)) || IsRequested(pod) == confirmed {
+				t.Errorf("on a node whose clock is %v ahead, work that was saved %v ago was saved at %v, and confirmed is %v", ahead, saved, at, !IsRequested(pod))
+			}
+		}
 	}
 }
 

@@ -96,15 +96,12 @@ func mountRequest(spec *corev1.PodSpec) {
 // confirmCheckpoints passes the time of the task's last checkpoint on to Pods that were asked for
 // one: gpu-scheduler looks at Pods only.
 func (d *decision) confirmCheckpoints() {
-	saved, err := time.Parse(time.RFC3339, d.Task.Annotations[v1.AnnotationLastCheckpoint])
-	if err != nil {
-		return
-	}
+	saved := checkpoint.LastOf(d.Task)
 	for _, pod := range d.Pods {
 		one := checkpoint.Pod{Pod: pod}
 		if checkpoint.IsRequested(pod) && saved.After(one.Last()) && outcomeOf(pod).isActive() {
 			d.plan.Confirm = append(d.plan.Confirm, pod)
 		}
 	}
-	d.plan.LastCheckpoint = d.Task.Annotations[v1.AnnotationLastCheckpoint]
+	d.plan.LastCheckpoint = saved
 }

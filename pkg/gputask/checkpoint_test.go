@@ -81,7 +81,7 @@ func TestPodsThatWereAskedLearnOfTheCheckpointOfTheirTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"train-0@0"}, podIDs(plan.Confirm)); diff != "" || plan.LastCheckpoint != at(time.Second) {
+	if diff := cmp.Diff([]string{"train-0@0"}, podIDs(plan.Confirm)); diff != "" || !plan.LastCheckpoint.Equal(now.Add(-time.Second)) {
 		t.Errorf("unexpected Pods (-want +got), at %s:\n%s", plan.LastCheckpoint, diff)
 	}
 }

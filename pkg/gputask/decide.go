@@ -98,10 +98,10 @@ type Plan struct {
 	// MinAvailable, since members of the gang have succeeded.
 	Discount     []*corev1.Pod
 	MinAvailable string
-	// Confirm are Pods that were asked for a checkpoint. Their annotation AnnotationLastCheckpoint
-	// is to be set to LastCheckpoint, that of the task.
+	// Confirm are Pods that were asked for a checkpoint. They are to learn of LastCheckpoint, that of
+	// the task: checkpoint.Confirm.
 	Confirm        []*corev1.Pod
-	LastCheckpoint string
+	LastCheckpoint time.Time
 	// Declare are Pods that are to declare another run time.
 	Declare []RuntimeChange
 	// AwaitsRetry is true if Pods are missing, but not to be created before the refusal's Retry.

@@ -379,6 +379,7 @@ func TestTheClocksOfNodesMayBeWrong(t *testing.T) {
 		"it is ahead":                      {seen: wrong, ended: wrong},
 		"it is behind":                     {seen: -wrong, ended: -wrong},
 		"it is a little ahead":             {seen: 30 * time.Second, ended: 30 * time.Second, late: 30 * time.Second},
+		"it is minutes ahead":              {seen: 4 * time.Minute, ended: 4 * time.Minute, late: 4 * time.Minute},
 		"it was ahead, and is set":         {seen: wrong, early: passes},
 		"it was behind, and is set":        {seen: -wrong, early: passes},
 		"it is ahead since it saw the Pod": {ended: wrong, early: passes},

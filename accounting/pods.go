@@ -109,7 +109,7 @@ func taskName(pod *corev1.Pod) string {
 	return "Pod/" + pod.Name
 }
 
-// endOf returns when a Pod ended: if none of its containers has run, when its status changed last.
+// endOf returns when a Pod ended: if none of its containers has run, when its status changed last, by the clock of whoever changed it.
 func endOf(pod *corev1.Pod) time.Time {
 	if ended, known := podfacts.EndedAt(pod); known {
 		return ended

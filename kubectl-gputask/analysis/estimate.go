@@ -11,6 +11,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // EstimatedStart returns when gpu-scheduler expects waiting Pods to start: of several estimates, that of the Pod that is served
@@ -60,7 +61,7 @@ func endOfPod(pod *corev1.Pod) (at time.Time, known bool) {
 	if limit == 0 || pod.Status.StartTime == nil {
 		return time.Time{}, false
 	}
-	return pod.Status.StartTime.Add(limit), true
+	return podfacts.FirstStarted(pod).Add(limit), true
 }
 
 func seconds(number int64) time.Duration { return time.Duration(number) * time.Second }

@@ -13,6 +13,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -46,7 +47,7 @@ func (v *View) Holders() map[string][]Holder {
 		}
 		holder := Holder{
 			Pod: pod, Priority: schedulingv1.PodPriority(pod), GPUs: v.Cards[placed.Node].Numbers(placed.GPUs), Percent: placed.Percent,
-			Slices: held[placed.Node][string(pod.UID)], Since: *cmp.Or(pod.Status.StartTime, &pod.CreationTimestamp),
+			Slices: held[placed.Node][string(pod.UID)], Since: metav1.NewTime(podfacts.FirstStarted(pod)),
 		}
 		if len(holder.GPUs) == 0 && len(holder.Slices) == 0 {
 			continue // what it has is not listed

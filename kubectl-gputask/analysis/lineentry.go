@@ -132,8 +132,8 @@ func (g *gathered) running(queues *Queues, now time.Time) (entry LineEntry, runs
 	entry.Queue = queues.holder(g.with[0])
 	since := metav1.NewTime(now)
 	for _, pod := range g.with {
-		if began := cmp.Or(pod.Status.StartTime, &pod.CreationTimestamp); began.Before(&since) {
-			since = *began
+		if began := metav1.NewTime(podfacts.FirstStarted(pod)); began.Before(&since) {
+			since = began
 		}
 		entry.Nodes = append(entry.Nodes, pod.Spec.NodeName)
 		if at, known := endOfPod(pod); g.task == nil && known && (entry.EndsBy == nil || entry.EndsBy.Time.Before(at)) {

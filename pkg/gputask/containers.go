@@ -73,7 +73,7 @@ func (m *member) workEnded() (failed bool, at time.Time) {
 	if !others {
 		return false, time.Time{}
 	}
-	return failed, at
+	return failed, podfacts.ServerTime(m.pod, at)
 }
 
 // endsForGood reports whether the kubelet does not restart a container that has ended.

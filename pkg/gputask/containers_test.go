@@ -36,6 +36,14 @@ func (b podBuilder) restarted(times int32) podBuilder {
 	})
 }
 
+// seenByAClock has the node see the Pod as soon as it is bound, by a clock that is ahead, or behind.
+func (b podBuilder) seenByAClock(ahead time.Duration) podBuilder {
+	return b.with(func(p *corev1.Pod) {
+		p.Status.StartTime = ago(2*time.Hour - ahead)
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: *ago(2 * time.Hour)})
+	})
+}
+
 func inState(exitCode int32, since time.Duration) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: exitCode, Reason: "Error", FinishedAt: *ago(since)}}
 }
@@ -94,6 +102,14 @@ func TestTheEndOfTheWorkEndsContainersThatOthersHaveAdded(t *testing.T) {
 		"a moment later they may end by themselves": {
 			task: task, pods: pods(task.pod(0, 0).running("a").container(v1.ContainerName, inState(0, 4*time.Second)).container("proxy", stillRuns)),
 			want: wanted{phase: v1.PhaseRunning, message: "container gpu-task of Pod train on node a has ended with exit code 0, container proxy still runs", again: 6 * time.Second},
+		},
+		"also on a node whose clock is an hour ahead": {
+			task: task, pods: pods(task.pod(0, 0).running("a").seenByAClock(time.Hour).container(v1.ContainerName, inState(0, 4*time.Second-time.Hour)).container("proxy", stillRuns)),
+			want: wanted{phase: v1.PhaseRunning, message: "container proxy still runs", again: 6 * time.Second},
+		},
+		"or behind": {
+			task: task, pods: pods(task.pod(0, 0).running("a").seenByAClock(-time.Hour).container(v1.ContainerName, inState(0, 4*time.Second+time.Hour)).container("proxy", stillRuns)),
+			want: wanted{phase: v1.PhaseRunning, message: "container proxy still runs", again: 6 * time.Second},
 		},
 		"it has succeeded": {
 			task: task, pods: pods(task.pod(0, 0).running("a").container(v1.ContainerName, inState(0, time.Minute)).container("proxy", stillRuns)),

@@ -139,6 +139,7 @@ func TestTimesAreThoseOfTheAPIServer(t *testing.T) {
 		"a node that is slow to see it":    {seen: 30 * time.Second},
 		"a clock that is a little ahead":   {ahead: 50 * time.Second, wrong: 50 * time.Second, latest: 50 * time.Second},
 		"a clock that is hours ahead":      {ahead: 3 * time.Hour, latest: 3 * time.Hour},
+		"a node that rebooted before":      {seen: 5 * time.Minute},
 		"a clock that is a little behind":  {ahead: -20 * time.Second, latest: maxPickUp},
 		"a clock that is hours behind":     {ahead: -3 * time.Hour, latest: maxPickUp},
 		"a clock that was never set":       {ahead: time.Unix(7200, 0).Sub(now), latest: maxPickUp},

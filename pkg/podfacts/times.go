@@ -10,7 +10,7 @@ import (
 )
 
 // BoundAt returns when a Pod got its node, by the API server's clock: as long as the scheduler's condition does not say it, when its
-// node saw it, or when it was created, for a Pod that was created with a node.
+// node saw it, by that node's clock, or when it was created, for a Pod that was created with a node.
 func BoundAt(pod *corev1.Pod) (at time.Time, known bool) {
 	if bound := Condition(pod, corev1.PodScheduled); bound != nil && bound.Status == corev1.ConditionTrue && !bound.LastTransitionTime.IsZero() {
 		return bound.LastTransitionTime.Time, true
@@ -95,10 +95,11 @@ func EndedBy(pod *corev1.Pod) (at time.Time, known bool) {
 const (
 	// resolution is that of times in the API.
 	resolution = time.Second
-	// maxPickUp is how long a kubelet takes at most to see a Pod that was bound to its node, as far as clocks are concerned that are
-	// behind, and maxLatePickUp for those that are ahead: within that time, the scheduler learns that a node is not ready.
-	maxPickUp     = 10 * time.Second
-	maxLatePickUp = time.Minute
+	// maxPickUp is how long a kubelet usually takes at most to see a Pod that was bound to its node.
+	maxPickUp = 10 * time.Second
+	// maxLatePickUp is how long a kubelet takes that has just died, or its node: after 50 seconds, Kubernetes takes the node for
+	// unreachable, and it evicts its Pods after 5 minutes more. A clock that is less ahead looks the same.
+	maxLatePickUp = 6 * time.Minute
 )
 
 // ServerTime returns when it was by the API server's clock what it was by the clock of a Pod's node. The zero time stays as it is.
@@ -113,7 +114,7 @@ func ServerTime(pod *corev1.Pod, node time.Time) time.Time {
 func NodeTime(pod *corev1.Pod, server time.Time) time.Time { return server.Add(clockError(pod)) }
 
 // clockError returns by how much the clock of a Pod's node is ahead of the API server's, or behind it if that is negative; 0 if nothing
-// suggests either. The kubelet can't have seen the Pod before it was bound, and sees it soon after that.
+// suggests either. The kubelet can't have seen the Pod before it was bound, and sees it within maxLatePickUp after that.
 func clockError(pod *corev1.Pod) time.Duration {
 	bound := Condition(pod, corev1.PodScheduled)
 	if bound == nil || bound.Status != corev1.ConditionTrue || bound.LastTransitionTime.IsZero() || pod.Status.StartTime == nil {

@@ -78,7 +78,7 @@ func Fill(cluster *placement.Cluster, node *placement.Node, cards Cards, pods []
 }
 
 // KnownFirst calls count for each of the Pods of a node: first for those whose cards are known, then for those whose cards are guessed
-// from what is left, by their UIDs. So all who count the same Pods guess the same.
+// from what is left, by their UIDs. So all who count the same Pods at once guess the same.
 func KnownFirst(pods iter.Seq[*corev1.Pod], mustGuess func(*corev1.Pod) bool, count func(*corev1.Pod)) {
 	var guesses []*corev1.Pod
 	for pod := range pods {

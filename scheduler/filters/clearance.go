@@ -45,9 +45,9 @@ type clearedUnit struct {
 	spare int
 }
 
-// clearance returns victims that a clearance finds; nil if there are none. It has the time of one
+// findClearance returns victims that a clearance finds; nil if there are none. It has the time of one
 // search.
-func (d *DryRun) clearance(cluster *placement.Cluster, request *gangs.Request, rules placement.PreemptionRules) *placement.Preemption {
+func (d *DryRun) findClearance(cluster *placement.Cluster, request *gangs.Request, rules placement.PreemptionRules) *placement.Preemption {
 	own := *d
 	own.basis.deadline = d.consultant.searches.within(d.consultant.Clock.Now().Add(d.limit))
 	c := &clearance{DryRun: &own, request: request, cluster: cluster, rules: rules, away: map[string]snapshot.Holder{}}

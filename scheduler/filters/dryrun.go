@@ -108,7 +108,7 @@ func (d *DryRun) Propose(cluster *placement.Cluster, request *gangs.Request, rul
 	if len(d.refusing)+len(d.hopeless) == 0 {
 		return nil // it is room that is missing
 	}
-	return d.clearance(cluster, request, rules)
+	return d.findClearance(cluster, request, rules)
 }
 
 // awaitLeaving returns those that are leaving anyway if the gang fits without them; else nil. The

@@ -10,7 +10,7 @@ import "time"
 // LongestSearch. What they refused is remembered, so that the next attempt goes on where this one ended.
 //
 // All searches of an attempt together, for places, for nodes to claim and for Pods to preempt, have the time of SearchesOfAttempt:
-// no more than what counts when it is decided how long the gang rests (longestPause).
+// no more than what counts when it is decided how long the gang rests.
 const (
 	SearchLimit       = 200 * time.Millisecond
 	memberLimit       = 20 * time.Millisecond

@@ -10,7 +10,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Request is what a gang asks for, in the engine's terms, with its members by role. It does not change: what confines it
+// Request is what a gang asks for, in the engine's terms, with its members by role. Once it is made it does not change: what confines it
 // returns another one.
 type Request struct {
 	*snapshot.Members[*Member]

@@ -38,10 +38,7 @@ func (c lineCore) UnpreparedClaims(attempt *gangs.Attempt) string {
 func (c lineCore) Demands(except string) []queues.Demand { return c.planner.claims.demands(except) }
 func (c lineCore) Claiming() map[string]bool             { return c.planner.claims.groups() }
 func (c lineCore) Do(actions gangs.Actions)              { c.planner.do(actions) }
-func (c lineCore) Wake()                                 { c.planner.wake() }
-func (c lineCore) AdmitTurnedAway()                      { c.planner.admitTurnedAway() }
 func (c lineCore) EndPlaces(group string)                { c.planner.endPlaces(group) }
-func (c lineCore) MayAct() bool                          { return c.planner.mayAct() }
 
 // ReportPostponed tells the owner of a gang, in an Event of the leader.
 func (c lineCore) ReportPostponed(leader *corev1.Pod, action, text string) {

@@ -199,10 +199,10 @@ func (p *Planner) planAround(s *search, requester *mirror.Requester, destination
 // enough of them fit.
 func (p *Planner) planRest(s *search, requester *mirror.Requester, ready *seating, rest []*gangs.Member, need int) (fits bool) {
 	others := p.requestFor(rest, need)
-	others.Level, others.Required, others.Except, others.Near = s.request.Level, s.request.Required, s.request.Except, s.request.Near
+	others.Level, others.Required, others.Except = s.request.Level, s.request.Required, s.request.Except
+	others.Near = cmp.Or(ready.domainIn(p.mirror, others.Level), s.request.Near)
 	around := &search{attempt: s.attempt, request: others, check: p.filters.CheckerUnlessTrusted(others), questions: s.questions}
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
-		others.Near = cmp.Or(p.domainOf(ready, others.Level), others.Near)
 		cluster.Try(func() bool {
 			for i, m := range ready.members {
 				p.occupy(cluster, m, ready.places[i])
@@ -217,16 +217,16 @@ func (p *Planner) planRest(s *search, requester *mirror.Requester, ready *seatin
 	return fits
 }
 
-// domainOf returns the domain to which a gang is being moved.
-func (p *Planner) domainOf(ready *seating, level int) string {
-	if level == 0 || len(ready.places) == 0 {
+// domainIn returns the domain of a level that all the places are in; empty if there is none.
+func (s *seating) domainIn(mirror *mirror.Mirror, level int) string {
+	if level == 0 || len(s.places) == 0 {
 		return ""
 	}
-	nodes := make([]string, len(ready.places))
-	for i := range ready.places {
-		nodes[i] = ready.places[i].Node
+	nodes := make([]string, len(s.places))
+	for i := range s.places {
+		nodes[i] = s.places[i].Node
 	}
-	return p.mirror.DomainOfNodes(nodes, level)
+	return mirror.DomainOfNodes(nodes, level)
 }
 
 // waitForMoves lets a gang wait until places that are kept for it are free, or no longer

@@ -64,11 +64,18 @@ func (p *Planner) watchQueues(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case <-changed:
-				p.line.Changed()
+				p.queuesChanged()
 			}
 		}
 	}()
 	return nil
+}
+
+// queuesChanged is called when GPUQueues or the labels of namespaces have changed.
+func (p *Planner) queuesChanged() {
+	p.line.Order()
+	p.wake()
+	p.admitTurnedAway()
 }
 
 // namespace returns a namespace; nil if it is not known.

@@ -82,6 +82,17 @@ func TestPodsWithoutGPUsLeaveAGangWhatItClaims(t *testing.T) {
 	}
 }
 
+func TestThoseTurnedAwayAreTriedAgainAlthoughNoPodWithGPUsHasCome(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.current.Store(false) // as in a process that has just started
+	f.RequeueLater(pod("web", 0))
+	f.maintain(t.Context())
+	if got := f.handle.takeActivated(); !cmp.Equal(got, []string{"web"}) {
+		t.Errorf("activated are %v, want web", got)
+	}
+}
+
 func TestThoseTurnedAwayByAClaimAreQueuedWhenItEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

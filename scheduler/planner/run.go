@@ -31,7 +31,7 @@ func (p *Planner) run(ctx context.Context) {
 		return
 	}
 	go p.capacity.Run(ctx, p.current.Load) // beside the rest: no gang has to wait for it
-	go p.line.Estimate(ctx)
+	go p.line.Estimate(ctx, p.mayAct)
 	requeue, maintenance := p.clock.NewTicker(requeuePeriod), p.clock.NewTicker(maintenancePeriod)
 	defer requeue.Stop()
 	defer maintenance.Stop()
@@ -49,6 +49,7 @@ func (p *Planner) run(ctx context.Context) {
 }
 
 func (p *Planner) maintain(ctx context.Context) {
+	defer p.admitTurnedAway() // also if no Pod with GPUs has had a cycle yet
 	if !p.current.Load() {
 		return
 	}
@@ -64,7 +65,6 @@ func (p *Planner) maintain(ctx context.Context) {
 	for uid, plan := range p.registry.Overdue(now.Add(-p.PermitTimeout())) {
 		p.Withdraw(uid, plan)
 	}
-	p.admitTurnedAway()
 	if p.mayAct() && p.evicting.CompareAndSwap(false, true) {
 		go func() {
 			defer p.evicting.Store(false)

@@ -194,7 +194,7 @@ func wakeups() map[string]*wakeup {
 			begins: func(q *quiet) { q.withQueues(queue("all", 0, new(int32(0)))) },
 			happens: func(q *quiet) {
 				q.withQueues(queue("all", 0, new(int32(100))))
-				q.line.Changed()
+				q.queuesChanged()
 			},
 		},
 		"the queue comes": {
@@ -202,7 +202,7 @@ func wakeups() map[string]*wakeup {
 			task:   inQueue("mine"),
 			happens: func(q *quiet) {
 				q.withQueues(queue("other", 0, nil), queue("mine", 0, nil))
-				q.line.Changed()
+				q.queuesChanged()
 			},
 		},
 		"the task is put into another queue": {

@@ -83,8 +83,8 @@ type podCache interface {
 func orRetried(pods podCache, stop preempt) preempt {
 	return func(ctx context.Context, c preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) (inMemory bool, err error) {
 		inMemory, err = stop(ctx, c, preemptor, victim, plugin)
-		_, gone := pods.GetPod(victim)
-		return inMemory || gone != nil, err
+		isCached := func(pod *corev1.Pod) bool { _, err := pods.GetPod(pod); return err == nil }
+		return inMemory || !slices.ContainsFunc(c.Victims().Pods, isCached), err
 	}
 }
 

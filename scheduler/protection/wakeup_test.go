@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -164,10 +165,18 @@ func (c cached) GetPod(pod *corev1.Pod) (*corev1.Pod, error) {
 	return nil, errors.New("it is not in the cache")
 }
 
+// candidate is a node with victims.
+type candidate struct {
+	preemption.Candidate
+	victims []*corev1.Pod
+}
+
+func (c candidate) Victims() *extenderv1.Victims { return &extenderv1.Victims{Pods: c.victims} }
+
 // An attempt that sees victims that are gone would preempt other Pods.
 func TestAPreemptorWaitsForVictimsThatAreInTheCache(t *testing.T) {
 	t.Parallel()
-	victim := cpuPod("victim", "node", "1", 1)
+	victim, other := cpuPod("victim", "node", "1", 1), cpuPod("other", "node", "1", 1)
 	for name, test := range map[string]struct {
 		cache          cached
 		inMemory, want bool
@@ -175,13 +184,14 @@ func TestAPreemptorWaitsForVictimsThatAreInTheCache(t *testing.T) {
 		"it is in the cache":                     {cached{victim}, false, false},
 		"it is in the cache and was never bound": {cached{victim}, true, true},
 		"it is gone":                             {nil, false, true},
+		"it is gone, and another one is not":     {cached{other}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stop := orRetried(test.cache, func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *corev1.Pod, string) (bool, error) {
 				return test.inMemory, nil
 			})
-			if retried, err := stop(t.Context(), nil, nil, victim, ""); retried != test.want || err != nil {
+			if retried, err := stop(t.Context(), candidate{victims: []*corev1.Pod{other, victim}}, nil, victim, ""); retried != test.want || err != nil {
 				t.Errorf("the preemptor is tried again at once: %t, want %t; error %v", retried, test.want, err)
 			}
 		})

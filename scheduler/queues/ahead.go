@@ -47,7 +47,7 @@ type ahead struct {
 	// refusing are the nodes that the filters refused to gangs, and agreed the places that they accepted.
 	refusing map[string]refusing
 	agreed   map[string]agreed
-	// classes are what requests for some nodes compete for, for a version of the nodes.
+	// classes are what requests for some nodes compete for, for a version of the nodes. They belong to the scheduling cycle.
 	classes      map[nodeNeeds]string
 	nodesVersion uint64
 }
@@ -152,7 +152,7 @@ func (l *Line) LookAhead() {
 		}
 	})
 	if l.ahead.set(reservations, withheld, now, l.Clock.Since(now)) {
-		l.core.Wake() // what was kept from others is not any more
+		l.Registry.Wake(l.Clock.Now()) // what was kept from others is not any more
 	}
 	for i := range reservations {
 		if key := reservations[i].Key; !l.Registry.Waits(key) {

@@ -17,7 +17,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
-// queueBook is what the planner knows of GPUQueues, and what their Pods hold. Without
+// queueBook is what is known of GPUQueues, and what their Pods hold. Without
 // GPUQueues it limits nobody but Pods that name one, and the order is by priority and age.
 type queueBook struct {
 	mu sync.Mutex
@@ -28,18 +28,10 @@ type queueBook struct {
 	ledgerState   *State
 	ledgerVersion uint64
 	// history is how long Pods ran, learnedAt when the last one of them ended, and recent are those that ended a short
-	// time ago: see restoreRuntimes.
+	// time ago: see restore.
 	history   *runtimes.History
 	learnedAt time.Time
 	recent    []endedJob
-}
-
-// Changed is called when GPUQueues or the labels of namespaces have changed.
-func (l *Line) Changed() {
-	l.readQueues()
-	l.Order()
-	l.core.Wake()
-	l.core.AdmitTurnedAway()
 }
 
 // readQueues takes over what the GPUQueues say, with their present fair-share factors.

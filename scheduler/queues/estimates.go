@@ -44,7 +44,7 @@ const (
 	shownStep = time.Minute
 )
 
-// estimates are when waiting gangs were said to start.
+// estimates are when waiting gangs were said to start. They belong to the goroutine of Estimate.
 type estimates struct {
 	written map[string]writtenEstimate
 }
@@ -63,8 +63,8 @@ type givenEstimate struct {
 	wait time.Duration
 }
 
-// Estimate tells the owners of waiting gangs when these will start, until ctx ends.
-func (l *Line) Estimate(ctx context.Context) {
+// Estimate tells the owners of waiting gangs when these will start, as long as mayAct, until ctx ends.
+func (l *Line) Estimate(ctx context.Context, mayAct func() bool) {
 	for pause := estimatePeriod; ; {
 		select {
 		case <-ctx.Done():
@@ -72,7 +72,7 @@ func (l *Line) Estimate(ctx context.Context) {
 		case <-l.Clock.After(pause):
 		}
 		began := l.Clock.Now()
-		if state := l.State(); state != nil && l.core.MayAct() {
+		if state := l.State(); state != nil && mayAct() {
 			l.EstimateStarts(ctx, state)
 		}
 		pause = max(estimatePeriod, estimateShare*l.Clock.Since(began))

@@ -23,7 +23,7 @@ import (
 
 // Line is the gangs that wait in GPUQueues: who is served before whom, which places are reserved for the first of them and from when on,
 // and when the others are expected to start. Each of its parts has a lock of its own, which only its own methods hold, and none of these
-// calls another part: so events, scheduling cycles and the periodic work may meet in it.
+// calls another part: so events, scheduling cycles and the periodic work may meet in it. What needs none says whose it is.
 type Line struct {
 	Sources
 	core Core
@@ -80,14 +80,10 @@ type Core interface {
 	// Demands returns what gangs that claim nodes are going to hold in their queues, except for one gang, and Claiming these gangs.
 	Demands(except string) []Demand
 	Claiming() map[string]bool
-	// Do carries actions out. Wake has gangs tried again since there may be more room, and AdmitTurnedAway Pods that are not ours.
+	// Do carries actions out.
 	Do(actions gangs.Actions)
-	Wake()
-	AdmitTurnedAway()
 	// EndPlaces ends what is kept for a gang.
 	EndPlaces(group string)
-	// MayAct reports whether this process leads and knows what runs.
-	MayAct() bool
 	// WriteEstimate writes into a Pod when its gang starts, and ReportPostponed tells the owner that it starts later.
 	WriteEstimate(ctx context.Context, pod *corev1.Pod, estimate *v1.StartEstimate) error
 	ReportPostponed(leader *corev1.Pod, action, text string)
@@ -104,7 +100,7 @@ func (l *Line) State() *State { return l.book.queues() }
 // SetState sets what the GPUQueues say; nil if there are none.
 func (l *Line) SetState(state *State) { l.book.set(state) }
 
-// Follow has the GPUQueues read from a source, which calls Changed. It must be called before any other method.
+// Follow has the GPUQueues read from a source: Order does it. It must be called before any other method.
 func (l *Line) Follow(source QueueSource) { l.source = source }
 
 // Waiting returns the groups that wait, in the order in which they are served. The slice must not be changed.

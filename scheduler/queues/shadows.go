@@ -24,7 +24,7 @@ func (l *Line) Shadows(attempt *gangs.Attempt) func(*placement.Cluster) []placem
 	return func(cluster *placement.Cluster) []placement.Pod { return backfill.Shadows(cluster, others, now, bound) }
 }
 
-// ShadowKey returns a key for shadowsFor.
+// ShadowKey returns a key for Shadows.
 func (l *Line) ShadowKey(attempt *gangs.Attempt) string {
 	others, key := l.ahead.before(attempt.Group.Key)
 	if len(others) == 0 {

@@ -23,6 +23,8 @@ type selections struct {
 	// byKey has those that a Pod uses, and users the keys of each Pod.
 	byKey map[string]*selection
 	users map[types.NamespacedName][]string
+	// joined are the Pods that use a selection since Resolve was last called.
+	joined map[types.NamespacedName]struct{}
 	// slices are those that have changed since they were last looked at, by name; nil for one that is gone.
 	slices map[string]*resourcev1.ResourceSlice
 	// due has room for one value, and has it if Resolve has something to do.
@@ -101,8 +103,8 @@ func devicesOf(slice *resourcev1.ResourceSlice) (devices [kinds][]*resourcev1.De
 
 func newSelections() selections {
 	return selections{
-		byKey: map[string]*selection{}, users: map[types.NamespacedName][]string{}, slices: map[string]*resourcev1.ResourceSlice{},
-		due: make(chan struct{}, 1),
+		byKey: map[string]*selection{}, users: map[types.NamespacedName][]string{}, joined: map[types.NamespacedName]struct{}{},
+		slices: map[string]*resourcev1.ResourceSlice{}, due: make(chan struct{}, 1),
 	}
 }
 
@@ -121,9 +123,11 @@ func (s *selections) use(pod types.NamespacedName, requests map[string]*resource
 		if one == nil {
 			one = &selection{class: request.DeviceClassName, selectors: request.Selectors, users: map[types.NamespacedName]struct{}{}}
 			s.byKey[key] = one
+		}
+		if _, uses := one.users[pod]; !uses {
+			one.users[pod], s.joined[pod] = struct{}{}, struct{}{}
 			s.wakeUp()
 		}
-		one.users[pod] = struct{}{}
 	}
 	for _, key := range s.users[pod] {
 		if _, still := requests[key]; still {
@@ -136,6 +140,7 @@ func (s *selections) use(pod types.NamespacedName, requests map[string]*resource
 	}
 	if len(requests) == 0 {
 		delete(s.users, pod)
+		delete(s.joined, pod)
 		return
 	}
 	s.users[pod] = slices.Collect(maps.Keys(requests))
@@ -221,17 +226,18 @@ func (c *Counter) selected(request *resourcev1.ExactDeviceRequest) (found select
 }
 
 // Resolve finds out what is selected by requests that are new, or may select something else because of what has changed since
-// the last call. It returns the Pods that may now ask for another number of GPUs. It takes long when the cluster is large, and
-// keeps nobody waiting who uses the Counter.
+// the last call. It returns the Pods that may now ask for another number of GPUs, and those that were not followed before: they
+// may have been kept waiting until then. It takes long when the cluster is large, and keeps nobody waiting who uses the Counter.
 func (c *Counter) Resolve(ctx context.Context) (changed []types.NamespacedName) {
 	c.resolving.Lock()
 	defer c.resolving.Unlock()
-	all, outdated, updated := c.takeDue()
+	all, outdated, updated, joined := c.takeDue()
+	changed = slices.Collect(maps.Keys(joined))
 	c.candidates.update(updated)
 	for _, one := range all {
 		found := c.look(ctx, one, outdated[one], updated)
 		c.mu.Lock()
-		if !one.known || one.found != found {
+		if one.found != found {
 			changed = slices.AppendSeq(changed, maps.Keys(one.users))
 		}
 		one.known, one.found = true, found
@@ -243,19 +249,22 @@ func (c *Counter) Resolve(ctx context.Context) (changed []types.NamespacedName) 
 	return slices.Compact(changed)
 }
 
-// takeDue returns all selections, those of them for which all devices have to be looked at, and the slices that have changed.
-func (c *Counter) takeDue() (all []*selection, outdated map[*selection]bool, updated map[string]*resourcev1.ResourceSlice) {
+// takeDue returns all selections, those of them for which all devices have to be looked at, the slices that have changed, and the
+// Pods that are new.
+func (c *Counter) takeDue() (
+	all []*selection, outdated map[*selection]bool, updated map[string]*resourcev1.ResourceSlice, joined map[types.NamespacedName]struct{},
+) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	outdated, updated = map[*selection]bool{}, c.selections.slices
-	c.selections.slices = map[string]*resourcev1.ResourceSlice{}
+	outdated, updated, joined = map[*selection]bool{}, c.selections.slices, c.selections.joined
+	c.selections.slices, c.selections.joined = map[string]*resourcev1.ResourceSlice{}, map[types.NamespacedName]struct{}{}
 	for _, one := range c.selections.byKey {
 		all = append(all, one)
 		if one.outdated || !one.known {
 			outdated[one], one.outdated = true, false
 		}
 	}
-	return all, outdated, updated
+	return all, outdated, updated, joined
 }
 
 // look finds out what is selected.

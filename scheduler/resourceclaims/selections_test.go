@@ -85,6 +85,39 @@ func TestNothingIsSaidOfAPodUntilItIsFoundOut(t *testing.T) {
 	}
 }
 
+// kube-scheduler may have asked about a Pod before the Counter follows it, and keeps it out of its queue until it is returned here.
+func TestAPodThatComesLaterIsFoundOutEvenIfTheSameIsKnownOfAnotherOne(t *testing.T) {
+	t.Parallel()
+	w := world()
+	counter, first := w.counter(), w.podWith([]resourcev1.DeviceRequest{request("gpu", 2)})
+	later := first.DeepCopy()
+	later.Name = "later"
+	askedBy(t, counter, first)
+	<-counter.Due()
+
+	counter.Follow(later)
+	select {
+	case <-counter.Due():
+	default:
+		t.Error("nobody is to look")
+	}
+	for _, want := range [][]types.NamespacedName{{nameOf(later)}, nil} {
+		if got := counter.Resolve(t.Context()); !cmp.Equal(got, want) {
+			t.Errorf("found out for %v, want %v", got, want)
+		}
+	}
+	counter.Follow(later)
+	if len(counter.Due()) > 0 {
+		t.Error("it is looked again although nothing has changed")
+	}
+	counter.Forget(nameOf(later))
+	counter.Follow(later)
+	counter.Forget(nameOf(later))
+	if got := counter.Resolve(t.Context()); len(got) > 0 {
+		t.Errorf("found out for %v, which is gone", got)
+	}
+}
+
 // randomWorld changes at random.
 type randomWorld struct {
 	*objects

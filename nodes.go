@@ -31,7 +31,7 @@ const parallelReads = 16
 func (d *dependencies) notReady(ctx context.Context, pods []*corev1.Pod) map[string]*podfacts.NotReady {
 	var names []string
 	for _, pod := range pods {
-		if gputask.DependsOnNode(pod, d.clock.Now()) {
+		if gputask.NodeMayBeNotReady(pod, d.clock.Now()) {
 			names = append(names, pod.Spec.NodeName)
 		}
 	}
@@ -58,7 +58,7 @@ func (d *dependencies) notReady(ctx context.Context, pods []*corev1.Pod) map[str
 		})
 	}
 	if err := group.Wait(); err != nil {
-		klog.FromContext(ctx).Error(err, "Whether the nodes of Pods that do not stop, do not begin or are not ready are ready is not known")
+		klog.FromContext(ctx).Error(err, "Can't read some nodes of this task's Pods: its status may not say that they are not ready")
 	}
 	return found
 }

@@ -61,7 +61,7 @@ type Input struct {
 	Cycle []string
 	// HasWaitingDependents is true while another task waits for this one.
 	HasWaitingDependents bool
-	// NotReady has those nodes of Pods, for which DependsOnNode is true, that are not ready.
+	// NotReady has those nodes of Pods, for which NodeMayBeNotReady is true, that are not ready.
 	NotReady map[string]*podfacts.NotReady
 	// OtherNodes reports whether there are nodes for a Pod that are none of the given ones. It is only called for tasks that
 	// fail otherwise; nil if it can't be told, and there are none.
@@ -171,10 +171,10 @@ type decision struct {
 	completed, failed indexSet
 	plan              Plan
 	status            *v1.GPUTaskStatus // of the plan
-	// unreachable says which Pods are kept although they should have stopped, as their nodes are not ready; "" if none is.
-	unreachable string
-	// silent says which Pods are supposed to run on nodes that are not ready; "" if none is.
-	silent string
+	// overdue says which Pods should have stopped, and may still run, as their nodes are not ready; "" if none should.
+	overdue string
+	// quiet says which Pods are supposed to run on nodes that are not ready; "" if none is.
+	quiet string
 }
 
 func newDecision(in Input) (*decision, error) {

@@ -46,8 +46,8 @@ func (d *decision) cause() string {
 	switch {
 	case d.Refusal != nil:
 		return d.Refusal.Message
-	case d.unreachable != "":
-		return d.unreachable
+	case d.overdue != "":
+		return d.overdue
 	case d.isRestarting():
 		return strings.TrimSuffix(d.restartText()+"; "+d.keptText(), "; ")
 	case d.restartsAfterLoss():

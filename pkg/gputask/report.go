@@ -111,12 +111,12 @@ func (d *decision) reportProgress() {
 	}
 }
 
-// runningText returns where the task runs, whether nothing limits its shares of GPUs, which of its nodes do not answer, and how far
+// runningText returns where the task runs, whether nothing limits its shares of GPUs, which of its nodes are not ready, and how far
 // an array is.
 func (d *decision) runningText() string {
 	where := "running on " + nodeText(d.status.Nodes) + d.unlimitedText() + d.troubleText()
-	if d.silent != "" {
-		where += "; " + d.silent
+	if d.quiet != "" {
+		where += "; " + d.quiet
 	}
 	if !IsArray(d.Task) {
 		return where

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,22 +38,22 @@ const (
 // node has been unreachable for as long as the task says, or all tasks do. It reports those that have to wait, and those that
 // are supposed to run on such nodes, or on others that are not ready.
 func (d *decision) leaveUnreachableNodes() {
-	kept, quiet := d.overduePods(), d.quietPods()
-	switch lost, silent := d.onSilentNodes(kept), d.onSilentNodes(quiet); {
+	overdue, quiet := d.overduePods(), d.quietPods()
+	d.overdue, d.quiet = d.mayStillRun(overdue), d.mayStillRun(quiet)
+	lost, unheard := d.onSilentNodes(overdue), d.onSilentNodes(quiet)
+	if len(lost) > 0 {
+		d.overdue = d.lostText(lost)
+	}
+	if len(unheard) > 0 {
+		d.quiet = d.mayStillRun(unheard)
+	}
+	switch {
 	case len(lost) > 0:
-		d.reportKeptPods(lost)
-		return
-	case len(silent) > 0:
-		d.silent = d.mayStillRun(silent)
-		d.setCondition(v1.ConditionNodesReachable, metav1.ConditionFalse, reasonNodeUnreachable, d.silent)
-		return
-	}
-	d.setConditionIfPresent(v1.ConditionNodesReachable, metav1.ConditionTrue, reasonNodesReachable)
-	if len(kept) > 0 {
-		d.unreachable = d.mayStillRun(kept)
-	}
-	if len(quiet) > 0 {
-		d.silent = d.mayStillRun(quiet)
+		d.setCondition(v1.ConditionNodesReachable, metav1.ConditionFalse, reasonNodeUnreachable, d.overdue)
+	case len(unheard) > 0:
+		d.setCondition(v1.ConditionNodesReachable, metav1.ConditionFalse, reasonNodeUnreachable, d.quiet)
+	default:
+		d.setConditionIfPresent(v1.ConditionNodesReachable, metav1.ConditionTrue, reasonNodesReachable)
 	}
 }
 
@@ -63,7 +64,7 @@ func (d *decision) overduePods() []*corev1.Pod {
 	if timeout != nil {
 		check = unreachableCheck
 	}
-	var kept []*corev1.Pod
+	var overdue []*corev1.Pod
 	for _, pod := range d.Pods {
 		state := outcomeOf(pod)
 		if !state.isLeaving() || pod.Spec.NodeName == "" {
@@ -79,10 +80,10 @@ func (d *decision) overduePods() []*corev1.Pod {
 		case node.Silent && timeout != nil && d.Now.Sub(node.Since) >= *timeout:
 			d.plan.ForceDelete = append(d.plan.ForceDelete, pod)
 		case state == podTerminating: // what has stopped does not run there
-			kept = append(kept, pod)
+			overdue = append(overdue, pod)
 		}
 	}
-	return kept
+	return overdue
 }
 
 // quietPods returns the Pods that run as far as anybody knows, on nodes that are not ready. When a node does not begin with a Pod, it
@@ -90,7 +91,7 @@ func (d *decision) overduePods() []*corev1.Pod {
 func (d *decision) quietPods() []*corev1.Pod {
 	var quiet []*corev1.Pod
 	for _, pod := range d.Pods {
-		if isSilent(pod) && d.NotReady[pod.Spec.NodeName] != nil {
+		if isQuiet(pod) && d.NotReady[pod.Spec.NodeName] != nil {
 			d.requeueAfter(unreachableReport)
 			quiet = append(quiet, pod)
 		}
@@ -130,24 +131,41 @@ func (d *decision) notReadyText(name string) string {
 	case node.Silent:
 		return fmt.Sprintf("node %s has not answered since %s", name, utc(node.Since))
 	default:
-		return fmt.Sprintf("node %s has not been ready since %s (%s)", name, utc(node.Since), shorten(node.Message))
+		text := fmt.Sprintf("node %s has not been ready since %s", name, utc(node.Since))
+		if node.Message != "" {
+			text += " (" + shorten(withoutAges(node.Message)) + ")"
+		}
+		return text
 	}
 }
 
-// reportKeptPods says which Pods are kept, as their nodes are unreachable, and what ends that.
-func (d *decision) reportKeptPods(kept []*corev1.Pod) {
+// withoutAges leaves out of a message how long ago something was: nodes say it each time, and each time something else.
+func withoutAges(message string) string {
+	words := strings.Fields(message)
+	for i := range len(words) - 1 {
+		if _, err := time.ParseDuration(words[i]); err == nil && strings.HasPrefix(words[i+1], "ago") {
+			words[i] = "a while"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// lostText says which Pods are kept, as their nodes are unreachable, and what ends that.
+func (d *decision) lostText(lost []*corev1.Pod) string {
 	limit := "; spec.unreachableNodeTimeoutSeconds can set a limit"
 	if timeout := d.unreachableTimeout(); timeout != nil {
-		since := d.NotReady[kept[0].Spec.NodeName].Since
+		since := d.NotReady[lost[0].Spec.NodeName].Since
 		limit = ", at most until " + utc(since.Add(*timeout)) + " (unreachableNodeTimeoutSeconds)"
 	}
-	d.unreachable = fmt.Sprintf("%s: it is kept until the node answers, is deleted or has the taint %s%s",
-		d.mayStillRun(kept), corev1.TaintNodeOutOfService, limit)
-	d.setCondition(v1.ConditionNodesReachable, metav1.ConditionFalse, reasonNodeUnreachable, d.unreachable)
+	return fmt.Sprintf("%s: it is kept until the node answers, is deleted or has the taint %s%s",
+		d.mayStillRun(lost), corev1.TaintNodeOutOfService, limit)
 }
 
-// mayStillRun says since when the node of the first of some Pods has not been ready.
+// mayStillRun says since when the node of the first of some Pods has not been ready; "" without Pods.
 func (d *decision) mayStillRun(pods []*corev1.Pod) string {
+	if len(pods) == 0 {
+		return ""
+	}
 	first := pods[0]
 	others := ""
 	switch more := len(pods) - 1; {
@@ -164,16 +182,16 @@ func utc(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 // untilStopped says that Pods have to stop, and why they don't if their nodes are unreachable.
 func (d *decision) untilStopped(active int) string {
 	text := fmt.Sprintf("waiting for %s to stop", plural.Count(active, "Pod"))
-	if d.unreachable == "" {
+	if d.overdue == "" {
 		return text
 	}
-	return text + ": " + d.unreachable
+	return text + ": " + d.overdue
 }
 
-// DependsOnNode reports whether something about a Pod suggests that its node is not ready: the Pod should have stopped a while
-// ago, and its node has not confirmed that it has, or it is silent, or its node has not begun with it.
-func DependsOnNode(pod *corev1.Pod, now time.Time) bool {
-	return isSilent(pod) || isUnseen(pod, now) ||
+// NodeMayBeNotReady reports whether something about a Pod suggests that its node is not ready: the Pod should have stopped a while
+// ago, and its node has not confirmed that it has, or it is quiet, or its node has not begun with it.
+func NodeMayBeNotReady(pod *corev1.Pod, now time.Time) bool {
+	return isQuiet(pod) || isUnseen(pod, now) ||
 		pod.Spec.NodeName != "" && outcomeOf(pod).isLeaving() && pod.DeletionTimestamp.Add(slowStop).Before(now)
 }
 
@@ -182,9 +200,9 @@ func isUnseen(pod *corev1.Pod, now time.Time) bool {
 	return outcomeOf(pod) == podPending && pod.Spec.NodeName != "" && hasNotBegun(pod) && !boundAt(pod).Add(slowStart).After(now)
 }
 
-// isSilent reports whether a Pod runs as far as anybody knows, and is not ready although its containers are. Kubernetes says so of all
+// isQuiet reports whether a Pod runs as far as anybody knows, and is not ready although its containers are. Kubernetes says so of all
 // Pods of a node of which it does not hear any more.
-func isSilent(pod *corev1.Pod) bool {
+func isQuiet(pod *corev1.Pod) bool {
 	ready := podfacts.Condition(pod, corev1.PodReady)
 	return outcomeOf(pod) == podRunning && ready != nil && ready.Status == corev1.ConditionFalse &&
 		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return !s.Ready })

@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,14 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 	saysItIsNot := func(in *Input) {
 		in.NotReady = map[string]*podfacts.NotReady{"a": {Since: now.Add(-time.Hour), Message: "container runtime is down"}}
 	}
+	saysNothing := func(in *Input) { in.NotReady = map[string]*podfacts.NotReady{"a": {Since: now.Add(-time.Hour)}} }
+	oneOfEach := func(silent, answers string) func(*Input) {
+		return func(in *Input) {
+			in.NotReady = map[string]*podfacts.NotReady{
+				silent: {Since: now.Add(-time.Hour), Silent: true}, answers: {Since: now.Add(-time.Hour), Message: "container runtime is down"},
+			}
+		}
+	}
 	const itsWord = "node a has not been ready since 2026-11-21 11:00:00 UTC (container runtime is down)"
 	unseen := func() []*corev1.Pod {
 		return pods(single().pod(0, 0).with(func(p *corev1.Pod) {
@@ -49,6 +58,10 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 		return b.condition(corev1.PodReady, corev1.ConditionFalse, "", "")
 	}
 	stopping := func() []*corev1.Pod { return pods(single().pod(0, 0).running("a").deletedAgo(time.Hour)) }
+	gang := func() taskBuilder { return single().replicas(2).minAvailable(1) }
+	oneStops := func() []*corev1.Pod {
+		return pods(gang().pod(0, 0).running("a").deletedAgo(time.Hour), notReady(gang().pod(1, 0).running("b")))
+	}
 	testDecisions(t, map[string]decideTest{
 		"a Pod that does not stop on an unreachable node is waited for, and the task says why": {
 			task: single(), pods: stopping(), change: unreachableFor(time.Hour),
@@ -86,6 +99,18 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 		"a task that runs on a node that says that it is not ready": {
 			task: single(), pods: pods(notReady(single().pod(0, 0).running("a"))), change: saysItIsNot,
 			want: wanted{phase: v1.PhaseRunning, message: "running on a; " + itsWord + ", and Pod train may still run there", again: unreachableReport},
+		},
+		"a node that does not say why it is not ready": {
+			task: single(), pods: pods(notReady(single().pod(0, 0).running("a"))), change: saysNothing,
+			want: wanted{phase: v1.PhaseRunning, message: "node a has not been ready since 2026-11-21 11:00:00 UTC, and Pod train", again: unreachableReport},
+		},
+		"a Pod that runs on a silent node does not hide one that does not stop on another": {
+			task: gang().suspended(), pods: oneStops(), change: oneOfEach("b", "a"),
+			want: wanted{phase: v1.PhasePending, message: "suspending: waiting for 2 Pods to stop: " + itsWord + ", and Pod train-0 may still run there", remove: []string{"train-1@0"}, again: unreachableReport},
+		},
+		"a Pod that does not stop on a silent node does not hide one that runs on another": {
+			task: gang(), pods: oneStops(), change: oneOfEach("a", "b"),
+			want: wanted{phase: v1.PhaseRunning, message: "running on a, b; node b has not been ready since 2026-11-21 11:00:00 UTC (container runtime is down), and Pod train-1 may still run there; ", again: unreachableReport},
 		},
 		"a Pod that an unreachable node has not begun with": {
 			task: single(), pods: unseen(), change: unreachableFor(time.Hour),
@@ -140,6 +165,30 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 			want:   wanted{phase: v1.PhasePending, message: "waiting to start", again: 20*time.Second + slowStop},
 		},
 	})
+}
+
+// TestANodeThatSaysTheSameAgainIsNoNews: the kubelet says each time how long ago something was.
+func TestANodeThatSaysTheSameAgainIsNoNews(t *testing.T) {
+	t.Parallel()
+	task := makeTask("train").started(time.Minute).phase(v1.PhaseRunning)
+	in := input(task, pods(task.pod(0, 0).running("a").condition(corev1.PodReady, corev1.ConditionFalse, "", "")))
+	said := map[string]bool{}
+	for _, ago := range []string{"3m5.1s", "3m15.102s", "1h0m0s"} {
+		in.NotReady = map[string]*podfacts.NotReady{"a": {
+			Since: now.Add(-time.Hour), Message: "[container runtime is down, PLEG is not healthy: pleg was last seen active " + ago + " ago; threshold is 3m0s]",
+		}}
+		plan, err := Decide(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said[plan.Status.Message] = true
+		if want := "pleg was last seen active a while ago; threshold is 3m0s])"; !strings.Contains(plan.Status.Message, want) {
+			t.Errorf("the message is %q, want %q in it", plan.Status.Message, want)
+		}
+	}
+	if len(said) > 1 {
+		t.Errorf("the messages are %v", said)
+	}
 }
 
 // While the node is silent, the condition is False, upon which there is one Event; then it is True.

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -67,8 +68,10 @@ type Bookkeeper struct {
 	book *accounting.Book
 	// ended are Pods whose end is not counted yet. Most of them no longer exist.
 	ended map[types.UID]accounting.Pod
-	// open are the Pods that the last pass has shown and that had not ended; nil before the first one.
+	// open are the Pods that the last pass has shown and that had not ended.
 	open map[types.UID]*corev1.Pod
+	// known are the Pods that the last pass has shown and that had ended.
+	known sets.Set[types.UID]
 	// vanished are those of them that were not shown by the last pass.
 	vanished map[types.UID]bool
 	// models are the GPU models of nodes, which may be gone before their Pods are counted.
@@ -122,7 +125,7 @@ func (b *Bookkeeper) bound() {
 
 func (b *Bookkeeper) forget() {
 	b.book, b.ended, b.open, b.models, b.seen = nil, map[types.UID]accounting.Pod{}, nil, map[string]string{}, nil
-	b.vanished = map[types.UID]bool{}
+	b.known, b.vanished = nil, map[types.UID]bool{}
 	b.store.forget()
 }
 
@@ -235,7 +238,7 @@ func (b *Bookkeeper) updateVersion(book *accounting.Book) {
 
 // gather returns the Pods to be counted, and those of them that have not ended.
 func (b *Bookkeeper) gather() ([]accounting.Pod, map[types.UID]*corev1.Pod, error) {
-	open, shown := map[types.UID]*corev1.Pod{}, map[types.UID]bool{}
+	open, shown, known := map[types.UID]*corev1.Pod{}, map[types.UID]bool{}, sets.Set[types.UID]{}
 	translate := b.translator()
 	err := b.reader.Each(func(pod *corev1.Pod) {
 		shown[pod.UID] = true
@@ -243,6 +246,7 @@ func (b *Bookkeeper) gather() ([]accounting.Pod, map[types.UID]*corev1.Pod, erro
 		case gpuqueue.Amount(pod) == 0:
 		case podfacts.Ended(pod):
 			b.remember(translate, pod)
+			known.Insert(pod.UID)
 		default:
 			open[pod.UID] = pod
 		}
@@ -250,6 +254,7 @@ func (b *Bookkeeper) gather() ([]accounting.Pod, map[types.UID]*corev1.Pod, erro
 	if err != nil {
 		return nil, nil, err
 	}
+	b.known = known
 	b.keepVanished(open, shown)
 	pods := slices.AppendSeq(make([]accounting.Pod, 0, len(open)+len(b.ended)), maps.Values(b.ended))
 	nodes := map[string]bool{}
@@ -281,8 +286,7 @@ func (b *Bookkeeper) remember(translate *translator, pod *corev1.Pod) {
 	// A node's clock may be wrong, so that the end seems to be long ago, or is yet to come.
 	end := endOf(pod)
 	late := end.Before(b.book.AsOf) || end.After(b.deps.Clock.Now().Add(queueing.MaxAhead))
-	wasShown := b.open != nil && pod.CreationTimestamp.Time.Before(b.book.AsOf) // by the last pass
-	if b.open[pod.UID] == nil && (late || wasShown) {
+	if b.open[pod.UID] == nil && (late || b.known.Has(pod.UID)) {
 		return // its end is counted
 	}
 	ended := translate.pod(pod)

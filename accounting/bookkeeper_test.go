@@ -413,6 +413,26 @@ func TestTheClocksOfNodesMayBeWrong(t *testing.T) {
 	}
 }
 
+// This process' clock is 50 seconds ahead of the API server's and the node's. A Pod runs for 40 seconds between two passes.
+func TestAPodThatNoPassHasShownIsCounted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, testTime, node)
+	books := f.countedUntil(testTime.Add(5 * time.Minute))
+	counted := books[len(books)-1].AsOf.Sub(testTime)
+	short := newPod("short", 4, bound(counted-19*time.Second), ended(corev1.PodSucceeded, counted+21*time.Second))
+	short.CreationTimestamp = *short.Status.StartTime
+	if _, err := f.kube.CoreV1().Pods("default").Create(t.Context(), short, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.within(0, "the process knows the Pod", func() (shown bool, _ any) {
+		err := f.pods.NewReader().Each(func(*corev1.Pod) { shown = true })
+		return shown, err
+	})
+	if used, want := rows(f.countedUntil(testTime.Add(counted+5*time.Minute)), accounting.ByTask)["Pod/short"].Used, gpuSeconds(4, 21*time.Second); used != want {
+		t.Errorf("the Pod has used %v, want %v: what is after the book", used.Seconds(), want.Seconds())
+	}
+}
+
 func TestAFailedWriteLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, testTime, node, newPod("runs", 4, bound(0)))

@@ -34,7 +34,7 @@ func (o *options) components() []component {
 func (o *options) flags() *pflag.FlagSet {
 	flags := pflag.NewFlagSet("gpu-controller", pflag.ContinueOnError)
 	flags.SortFlags = true
-	o.addFlags(flags)
+	o.addOwnFlags(flags)
 	for _, component := range o.components() {
 		component.options.AddFlags(flags)
 	}

@@ -33,7 +33,7 @@ const leaderTimeout = 20 * time.Second
 func main() {
 	opts := newOptions()
 	os.Exit(program.Run("gpu-controller", func(ctx context.Context) error {
-		return opts.Start(version, opts.flags(), os.Args[1:], opts.validate, func() error { return runController(ctx, opts) })
+		return opts.Start(ctx, version, opts.flags(), os.Args[1:], opts.validate, func(ctx context.Context) error { return runController(ctx, opts) })
 	}))
 }
 

@@ -84,8 +84,8 @@ func newOptions() *options {
 	}
 }
 
-// addFlags adds the flags that are not those of components.
-func (o *options) addFlags(flags *pflag.FlagSet) {
+// addOwnFlags adds the flags that are not those of components.
+func (o *options) addOwnFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig,
 		"kubeconfig file; without it KUBECONFIG, then ~/.kube/config, then the service account inside a cluster are used")
 	flags.StringVar(&o.namespace, "namespace", o.namespace,
@@ -112,7 +112,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.Int32Var(&o.startTimeout, "default-start-timeout-seconds", o.startTimeout,
 		"seconds that Pods may take to start once they have nodes, for GPUTasks that specify none; then they give their GPUs back and are tried again later; 0 for no limit")
 	leaderelectionoptions.BindLeaderElectionFlags(&o.leaderElection, flags)
-	o.AddFlags(flags)
+	o.Options.AddFlags(flags)
 }
 
 // check calls require with each condition of the options that is not about a component alone, and the error

@@ -82,7 +82,6 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 		NodeInformers: p.nodeInformers,
 		TaskPods:      p.coreInformers.Core().V1().Pods(),
 		Namespace:     opts.namespace,
-		WithoutGPUs:   opts.rescheduling.Period > 0 || opts.gpuFit.Enabled,
 		Clock:         clock,
 	}); err != nil {
 		return nil, err

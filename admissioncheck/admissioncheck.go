@@ -92,6 +92,7 @@ func New(ctx context.Context, deps Dependencies, options Options) (*Check, error
 	}
 	c.api = optional.New(deps.Dynamic, deps.Discovery, deps.Clock, schema.GroupVersion{Group: kueue.Group, Version: kueue.Version},
 		c.trigger, of(kueue.Workloads), of(kueue.ResourceFlavors), of(kueue.AdmissionChecks))
+	deps.Pods.KeepWithoutGPUs()
 	deps.Pods.OnChange(c.clusterChanged)
 	synced, err := informer.OnAnyChange(ctx, nodes.Informer(), func(*corev1.Node, bool) { c.clusterChanged() })
 	c.synced = []cache.InformerSynced{synced, deps.Pods.HasSynced}

@@ -102,7 +102,7 @@ func start(t *testing.T, nodes []runtime.Object, objects ...runtime.Object) *fix
 	ofNodes, ofTasks := informers.NewSharedInformerFactory(f.kube, 0), informers.NewSharedInformerFactoryWithOptions(f.kube, 0,
 		informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = v1.SelectorOfTasks }))
 	pods, err := gpupods.New(t.Context(), gpupods.Dependencies{
-		Kube: f.kube, NodeInformers: ofNodes, TaskPods: ofTasks.Core().V1().Pods(), WithoutGPUs: true, Clock: clock.RealClock{},
+		Kube: f.kube, NodeInformers: ofNodes, TaskPods: ofTasks.Core().V1().Pods(), Clock: clock.RealClock{},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,11 +19,11 @@ func main() {
 	opts := newOptions()
 	flags := opts.flags()
 	os.Exit(program.Run("dradriver", func(ctx context.Context) error {
-		return opts.Start(version, flags, os.Args[1:], func(args []string) error {
+		return opts.Start(ctx, version, flags, os.Args[1:], func(args []string) error {
 			if !flags.Changed("node-name") {
 				opts.nodeName = os.Getenv("NODE_NAME")
 			}
 			return opts.complete(args)
-		}, func() error { return run(ctx, opts) })
+		}, func(ctx context.Context) error { return run(ctx, opts) })
 	}))
 }

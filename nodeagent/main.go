@@ -19,9 +19,9 @@ func main() {
 	opts := newOptions()
 	flags := opts.flags()
 	os.Exit(program.Run("nodeagent", func(ctx context.Context) error {
-		return opts.Start(version, flags, os.Args[1:], func(args []string) error {
+		return opts.Start(ctx, version, flags, os.Args[1:], func(args []string) error {
 			opts.readEnvironment(flags, os.Getenv)
 			return opts.complete(args)
-		}, func() error { return run(ctx, opts) })
+		}, func(ctx context.Context) error { return run(ctx, opts) })
 	}))
 }

@@ -62,7 +62,7 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 	core := informers.NewSharedInformerFactory(f.kube, 0)
 	taskPods := core.Core().V1().Pods()
 	f.podCache = taskPods.Informer().GetIndexer()
-	pods, err := gpupods.New(t.Context(), gpupods.Dependencies{Kube: f.kube, NodeInformers: core, TaskPods: taskPods, WithoutGPUs: true, Clock: f.clock})
+	pods, err := gpupods.New(t.Context(), gpupods.Dependencies{Kube: f.kube, NodeInformers: core, TaskPods: taskPods, Clock: f.clock})
 	if err != nil {
 		t.Fatal(err)
 	}

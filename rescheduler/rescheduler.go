@@ -109,6 +109,7 @@ func New(ctx context.Context, deps Dependencies, options Options) (*Rescheduler,
 	factory := informers.NewSharedInformerFactoryWithOptions(deps.Kube, 0, informers.WithTransform(informer.WithoutManagedFields))
 	nodes, budgets := deps.NodeInformers.Core().V1().Nodes(), factory.Policy().V1().PodDisruptionBudgets()
 	options.Planner.Namespace = deps.Namespace
+	deps.Pods.KeepWithoutGPUs()
 	r := &Rescheduler{
 		deps: deps, options: options,
 		informers: []informers.SharedInformerFactory{deps.NodeInformers, factory},

@@ -44,9 +44,7 @@ type Dependencies struct {
 	// is its namespace; empty for all.
 	TaskPods  coreinformers.PodInformer
 	Namespace string
-	// WithoutGPUs keeps Pods that hold only other resources, too. Otherwise only their names are kept.
-	WithoutGPUs bool
-	Clock       clock.PassiveClock
+	Clock     clock.PassiveClock
 }
 
 // Cache caches Nodes and Pods. It is safe for concurrent use.
@@ -55,6 +53,8 @@ type Cache struct {
 	// wanted is closed when Nodes and the Pods of others are wanted.
 	wanted chan struct{}
 	want   func()
+	// withoutGPUs keeps Pods that hold only other resources, too.
+	withoutGPUs bool
 	// onChange are called when a Pod that holds resources has changed.
 	onChange []func()
 
@@ -77,6 +77,10 @@ func New(ctx context.Context, deps Dependencies) (*Cache, error) {
 // OnChange has a function called when a Pod that holds resources has come, changed or gone. It is to be called before any informer
 // of Pods runs.
 func (c *Cache) OnChange(changed func()) { c.onChange = append(c.onChange, changed) }
+
+// KeepWithoutGPUs has Pods of others kept that hold only other resources, too. Otherwise only their names are. It is to be called before
+// Want.
+func (c *Cache) KeepWithoutGPUs() { c.withoutGPUs = true }
 
 // Want has Run cache Nodes and the Pods of others from now on.
 func (c *Cache) Want() { c.want() }
@@ -114,7 +118,7 @@ func (c *Cache) set(nodes corelisters.NodeLister, others coreinformers.PodInform
 // reduce drops almost everything of Pods that don't matter, of which there may be many, and otherwise does as another transform.
 func (c *Cache) reduce(trim cache.TransformFunc) cache.TransformFunc {
 	return func(object any) (any, error) {
-		if pod, ok := object.(*corev1.Pod); ok && !snapshot.WantsGPUs(pod) && (!c.deps.WithoutGPUs || !isRunning(pod)) {
+		if pod, ok := object.(*corev1.Pod); ok && !snapshot.WantsGPUs(pod) && (!c.withoutGPUs || !isRunning(pod)) {
 			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}, nil
 		}
 		return trim(object)
@@ -170,23 +174,17 @@ func versionOf(pods cache.SharedIndexInformer) uint64 {
 	return version
 }
 
-// Running returns the Pods that hold resources. Without Dependencies.WithoutGPUs, those of others without GPUs are not among them.
+// Running returns the Pods that hold resources. Without KeepWithoutGPUs, those of others without GPUs are not among them.
 func (c *Cache) Running() ([]*corev1.Pod, error) {
 	pods, err := c.list()
 	if err != nil {
 		return nil, err
 	}
-	known := make(sets.Set[types.UID], len(pods)) // a Pod whose labels have changed may be in both caches for a moment
-	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
-		if !isRunning(pod) || known.Has(pod.UID) {
-			return true
-		}
-		known.Insert(pod.UID)
-		return false
-	}), nil
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !isRunning(pod) }), nil
 }
 
-// list returns all Pods.
+// list returns all Pods, each once: one whose labels have changed may be in both caches for a moment, and with Dependencies.Namespace
+// tasks' Pods are.
 func (c *Cache) list() ([]*corev1.Pod, error) {
 	c.mu.Lock()
 	informers := []coreinformers.PodInformer{c.deps.TaskPods}
@@ -195,12 +193,18 @@ func (c *Cache) list() ([]*corev1.Pod, error) {
 	}
 	c.mu.Unlock()
 	var pods []*corev1.Pod
+	known := sets.Set[types.UID]{}
 	for _, informer := range informers {
 		listed, err := informer.Lister().List(labels.Everything())
 		if err != nil {
 			return nil, err
 		}
-		pods = append(pods, listed...)
+		for _, pod := range listed {
+			if !known.Has(pod.UID) {
+				known.Insert(pod.UID)
+				pods = append(pods, pod)
+			}
+		}
 	}
 	return pods, nil
 }

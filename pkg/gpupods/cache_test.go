@@ -49,21 +49,22 @@ func newPod(name, task string, phase corev1.PodPhase, gpus int64) *corev1.Pod {
 // start runs a Cache with a fake client until the end of the test.
 func start(t *testing.T, objects ...runtime.Object) (*Cache, *kubefake.Clientset) {
 	t.Helper()
-	return startWith(t, Dependencies{}, objects...)
+	return startWith(t, metav1.NamespaceAll, objects...)
 }
 
-// startWith is start with some of the dependencies; the others are added.
-func startWith(t *testing.T, deps Dependencies, objects ...runtime.Object) (*Cache, *kubefake.Clientset) {
+// startWith is start for tasks of a namespace.
+func startWith(t *testing.T, namespace string, objects ...runtime.Object) (*Cache, *kubefake.Clientset) {
 	t.Helper()
 	kube := kubefake.NewClientset(objects...)
 	kube.PrependWatchReactor("pods", watchSelected(kube))
-	taskPods := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(deps.Namespace), informers.WithTweakListOptions(func(list *metav1.ListOptions) {
+	taskPods := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace), informers.WithTweakListOptions(func(list *metav1.ListOptions) {
 		list.LabelSelector = v1.SelectorOfTasks
 	}))
 	ctx, cancel := context.WithCancel(context.Background())
-	deps.Kube, deps.NodeInformers, deps.TaskPods = kube, informers.NewSharedInformerFactory(kube, 0), taskPods.Core().V1().Pods()
-	deps.Clock = clocktesting.NewFakePassiveClock(testTime)
-	cache, err := New(ctx, deps)
+	cache, err := New(ctx, Dependencies{
+		Kube: kube, NodeInformers: informers.NewSharedInformerFactory(kube, 0), TaskPods: taskPods.Core().V1().Pods(), Namespace: namespace,
+		Clock: clocktesting.NewFakePassiveClock(testTime),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,6 +106,9 @@ func shown(t *testing.T, reader *Reader) map[string]string {
 	t.Helper()
 	pods := map[string]string{}
 	if err := reader.Each(func(pod *corev1.Pod) {
+		if _, before := pods[pod.Name]; before {
+			t.Errorf("Pod %s is shown twice", pod.Name)
+		}
 		if gpuqueue.Amount(pod) > 0 {
 			pods[pod.Name] = strings.TrimSpace(string(pod.Status.Phase) + " " + pod.Status.Reason)
 		}
@@ -158,18 +162,22 @@ func TestWhichPodsHoldResources(t *testing.T) {
 	elsewhere, waits := newPod("elsewhere", "train", corev1.PodRunning, 0), newPod("waits", "", corev1.PodPending, 1)
 	elsewhere.Namespace, waits.Spec.NodeName = "team-b", ""
 	for name, test := range map[string]struct {
-		deps Dependencies
-		want []string
+		namespace   string
+		withoutGPUs bool
+		want        []string
 	}{
-		"those with GPUs":                    {Dependencies{}, []string{"elsewhere", "other", "task"}},
-		"all":                                {Dependencies{WithoutGPUs: true}, []string{"elsewhere", "other", "task", "without"}},
-		"all, beside tasks of one namespace": {Dependencies{WithoutGPUs: true, Namespace: "default"}, []string{"elsewhere", "other", "task", "without"}},
+		"those with GPUs":                    {"", false, []string{"elsewhere", "other", "task"}},
+		"all":                                {"", true, []string{"elsewhere", "other", "task", "without"}},
+		"all, beside tasks of one namespace": {"default", true, []string{"elsewhere", "other", "task", "without"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cache, _ := startWith(t, test.deps, elsewhere, waits, newPod("task", "train", corev1.PodRunning, 1),
+			cache, _ := startWith(t, test.namespace, elsewhere, waits, newPod("task", "train", corev1.PodRunning, 1),
 				newPod("other", "", corev1.PodRunning, 1), newPod("ended", "", corev1.PodFailed, 1), newPod("without", "", corev1.PodRunning, 0),
 				newPod("ended-without", "", corev1.PodSucceeded, 0))
+			if test.withoutGPUs {
+				cache.KeepWithoutGPUs()
+			}
 			cache.Want()
 			eventually(t, "the caches have synced", cache.HasSynced)
 			if got := running(t, cache); !slices.Equal(got, test.want) {
@@ -190,6 +198,7 @@ func TestAPodThatTwoCachesShowHoldsItsResourcesOnce(t *testing.T) {
 	if got := running(t, cache); !slices.Equal(got, []string{"task"}) {
 		t.Errorf("there are %v", got)
 	}
+	shown(t, cache.NewReader()) // each once
 }
 
 func TestChangesOfPodsThatHoldResourcesAreReported(t *testing.T) {
@@ -199,7 +208,8 @@ func TestChangesOfPodsThatHoldResourcesAreReported(t *testing.T) {
 	var mu sync.Mutex
 	count := 0
 	changes := func() int { mu.Lock(); defer mu.Unlock(); return count }
-	cache, kube := startWith(t, Dependencies{WithoutGPUs: true})
+	cache, kube := start(t)
+	cache.KeepWithoutGPUs()
 	cache.OnChange(func() { mu.Lock(); defer mu.Unlock(); count++ })
 	cache.Want()
 	eventually(t, "the caches have synced", cache.HasSynced)

@@ -25,7 +25,7 @@ func Run(name string, run func(ctx context.Context) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	err := run(klog.NewContext(ctx, klog.Background()))
+	err := run(ctx)
 	logs.FlushLogs()
 	if err != nil && !errors.Is(err, pflag.ErrHelp) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
@@ -50,8 +50,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 }
 
 // Start reads the flags of a program from its arguments, has them checked together with what is no flag,
-// and runs the program, or prints its version.
-func (o *Options) Start(version string, flags *pflag.FlagSet, args []string, check func(args []string) error, run func() error) error {
+// and runs the program with a logger in its context, or prints its version.
+func (o *Options) Start(
+	ctx context.Context, version string, flags *pflag.FlagSet, args []string, check func(args []string) error, run func(context.Context) error,
+) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -65,7 +67,7 @@ func (o *Options) Start(version string, flags *pflag.FlagSet, args []string, che
 	if err := logsapi.ValidateAndApply(o.logging, nil); err != nil {
 		return err
 	}
-	return run()
+	return run(klog.NewContext(ctx, klog.Background())) // as the flags say how to log
 }
 
 // Problems are what is wrong with flags.

@@ -11,15 +11,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
 )
 
 func TestAProgramRunsOnlyWithFlagsThatArePossible(t *testing.T) { //nolint:paralleltest // logging is set up for the process
+	before := klog.Background()
 	for name, tc := range map[string]struct {
 		args  []string
 		done  []string
 		fails string
 	}{
-		"it runs after its flags were checked":     {[]string{"--color=blue"}, []string{"check []", "run blue"}, ""},
+		"it runs after its flags were checked":     {[]string{"--color=blue", "--logging-format=json"}, []string{"check []", "run blue"}, ""},
 		"what is no flag is checked, too":          {[]string{"up"}, []string{"check [up]"}, "unexpected arguments"},
 		"a flag that does not exist":               {[]string{"--colour=blue"}, nil, "unknown flag"},
 		"a format of the log that does not exist":  {[]string{"--logging-format=xml"}, []string{"check []"}, "xml"},
@@ -32,13 +34,16 @@ func TestAProgramRunsOnlyWithFlagsThatArePossible(t *testing.T) { //nolint:paral
 		color := flags.String("color", "red", "the color")
 		opts.AddFlags(flags)
 		var done []string
-		err := opts.Start("v1", flags, tc.args, func(args []string) error {
+		err := opts.Start(klog.NewContext(t.Context(), before), "v1", flags, tc.args, func(args []string) error {
 			done = append(done, "check ["+strings.Join(args, " ")+"]")
 			if len(args) > 0 {
 				return errors.New("unexpected arguments")
 			}
 			return nil
-		}, func() error {
+		}, func(ctx context.Context) error {
+			if klog.FromContext(ctx).GetSink() == before.GetSink() {
+				t.Errorf("%s: it does not log as its flags say", name)
+			}
 			done = append(done, "run "+*color)
 			return nil
 		})

@@ -65,15 +65,20 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.hideFlags(flags)
 }
 
-// hideFlags hides the times that only tests shorten, and ignores the flags of the version before whose values are constants now.
+// noEffect is said of flags whose values are constants now.
+const noEffect = "it has no effect, and the next version refuses it"
+
+// hideFlags hides the times that only tests set, and ignores the flags of the version before whose values are constants now.
 func (o *Options) hideFlags(flags *pflag.FlagSet) {
 	for _, name := range []string{"reschedule-cooldown", "reschedule-backoff", "reschedule-move-timeout"} {
 		flags.Lookup(name).Hidden = true
 	}
+	flags.Float64("reschedule-min-gain", 0, noEffect)
+	flags.Int64("reschedule-move-cost", 0, noEffect)
+	flags.Duration("reschedule-plan-history", 0, noEffect)
 	for _, name := range []string{"reschedule-min-gain", "reschedule-move-cost", "reschedule-plan-history"} {
-		flags.String(name, "", "")
 		flag := flags.Lookup(name)
-		flag.Hidden, flag.Deprecated = true, "it has no effect, and the next version refuses it"
+		flag.Hidden, flag.Deprecated = true, noEffect
 	}
 }
 

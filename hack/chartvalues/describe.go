@@ -27,7 +27,10 @@ func describe(values, name string, settings []setting) (string, error) {
 	}
 	var lines strings.Builder
 	for i := range settings {
-		if i > 0 {
+		if settings[i].Hidden {
+			continue
+		}
+		if lines.Len() > 0 {
 			lines.WriteString("\n")
 		}
 		if err := settings[i].describe(&lines); err != nil {

@@ -25,15 +25,17 @@ type Flag struct {
 	// Default is the program's default, as text.
 	Default string `json:"default,omitempty"`
 	Usage   string `json:"usage"`
+	// Hidden is true if users are not told of it, although it is accepted: as it was a flag of an earlier version, for example.
+	Hidden bool `json:"hidden,omitempty"`
 }
 
-// Of returns the flags of a program in alphabetical order, without those that are hidden.
+// Of returns the flags of a program in alphabetical order.
 func Of(flags *pflag.FlagSet) []Flag {
 	var list []Flag
 	flags.VisitAll(func(flag *pflag.Flag) {
-		if !flag.Hidden {
-			list = append(list, Flag{Name: flag.Name, Type: flag.Value.Type(), Default: flag.DefValue, Usage: withoutGates(flag.Usage)})
-		}
+		list = append(list, Flag{
+			Name: flag.Name, Type: flag.Value.Type(), Default: flag.DefValue, Usage: withoutGates(flag.Usage), Hidden: flag.Hidden,
+		})
 	})
 	slices.SortFunc(list, func(a, b Flag) int { return strings.Compare(a.Name, b.Name) })
 	return list

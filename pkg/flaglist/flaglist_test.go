@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func TestAListHasAllFlagsThatAreNotHidden(t *testing.T) {
+func TestAListHasAllFlags(t *testing.T) {
 	t.Parallel()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.Int("workers", 8, "how many")
@@ -23,6 +23,7 @@ func TestAListHasAllFlagsThatAreNotHidden(t *testing.T) {
 	}
 	want := []Flag{
 		{Name: "feature-gates", Type: "string", Usage: "A list of gates:"},
+		{Name: "hidden", Type: "string", Usage: "nobody sees it", Hidden: true},
 		{Name: "workers", Type: "int", Default: "8", Usage: "how many"},
 	}
 	got := Of(flags)

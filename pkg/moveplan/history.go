@@ -10,9 +10,9 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// MinHistory is the minimum time for which a finished plan is kept: what it cost counts
+// minHistory is the minimum time for which a finished plan is kept: what it cost counts
 // against the hourly budgets.
-const MinHistory = time.Hour
+const minHistory = time.Hour
 
 // Outdated returns the finished plans that are no longer kept: those older than keep, and
 // the oldest of more than limit, but none of the last hour.
@@ -28,7 +28,7 @@ func Outdated(plans []*v1.MovePlan, keep time.Duration, limit int, now time.Time
 	})
 	var outdated []*v1.MovePlan
 	for i, plan := range final {
-		if age := now.Sub(plan.Status.CompletionTime.Time); age > max(keep, MinHistory) || (i >= limit && age > MinHistory) {
+		if age := now.Sub(plan.Status.CompletionTime.Time); age > max(keep, minHistory) || (i >= limit && age > minHistory) {
 			outdated = append(outdated, plan)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -81,7 +82,7 @@ func (l *Line) Ended(pod *corev1.Pod) {
 		return
 	}
 	now := l.Clock.Now()
-	l.book.learn(endedJob{task: taskOf(pod), ran: now.Sub(pod.Status.StartTime.Time), at: now})
+	l.book.learn(endedJob{task: taskOf(pod), ran: now.Sub(podfacts.FirstStarted(pod)), at: now})
 }
 
 // startOf returns when a Pod began to run; now if it has not yet.
@@ -89,7 +90,7 @@ func startOf(pod *corev1.Pod, now time.Time) time.Time {
 	if pod.Status.StartTime == nil {
 		return now
 	}
-	return pod.Status.StartTime.Time
+	return podfacts.FirstStarted(pod)
 }
 
 // taskOf returns what decides about predictions for a Pod.

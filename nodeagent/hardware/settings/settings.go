@@ -18,7 +18,7 @@ import (
 
 // The values of --source.
 const (
-	SourceAuto      = "auto"
+	sourceAuto      = "auto"
 	SourceNVML      = "nvml"
 	SourceSimulated = "simulated"
 )
@@ -47,7 +47,7 @@ type Settings struct {
 // Default returns the defaults of the flags.
 func Default() Settings {
 	policy := health.DefaultPolicy()
-	return Settings{Source: SourceAuto, PollDeadline: 10 * time.Second, RecoveryPeriod: policy.RecoveryPeriod, Escalation: policy.Escalation}
+	return Settings{Source: sourceAuto, PollDeadline: 10 * time.Second, RecoveryPeriod: policy.RecoveryPeriod, Escalation: policy.Escalation}
 }
 
 // AddFlags adds the flags. The help of two of them is the program's own.
@@ -68,7 +68,7 @@ func (s *Settings) AddFlags(flags *pflag.FlagSet, simulatedNodes, xidPolicy stri
 
 // Simulated reports whether the GPUs are simulated.
 func (s *Settings) Simulated() bool {
-	return s.Source == SourceSimulated || s.SimulatedNodes != "" || (s.Source == SourceAuto && s.SimulationProfile != "")
+	return s.Source == SourceSimulated || s.SimulatedNodes != "" || (s.Source == sourceAuto && s.SimulationProfile != "")
 }
 
 // CompleteSettings checks the flags and derives the other settings from them. It returns all that is wrong.
@@ -94,8 +94,8 @@ func (s *Settings) CompleteSettings() error {
 
 // check calls require with each condition of single flags, and the error if it does not hold.
 func (s *Settings) check(require func(holds bool, format string, values ...any)) {
-	require(s.Source == SourceAuto || s.Source == SourceNVML || s.Source == SourceSimulated,
-		"--source=%s: must be %s, %s or %s", s.Source, SourceAuto, SourceNVML, SourceSimulated)
+	require(s.Source == sourceAuto || s.Source == SourceNVML || s.Source == SourceSimulated,
+		"--source=%s: must be %s, %s or %s", s.Source, sourceAuto, SourceNVML, SourceSimulated)
 	require(s.Simulated() || s.SimulationFaults == "", "--simulation-faults: the GPUs are not simulated; add --source=simulated")
 	require(s.Source != SourceNVML || s.SimulationProfile == "", "--simulation-profile: has no meaning with --source=nvml")
 	require(s.Source != SourceNVML || s.SimulatedNodes == "", "--simulated-nodes: has no meaning with --source=nvml")

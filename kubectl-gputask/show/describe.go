@@ -4,6 +4,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -39,7 +41,7 @@ func Describe(p *Page, d *Description) {
 	f.add("Labels", orNone(mapText(task.Labels)))
 	f.add("Phase", p.Paint(phase.Style, phase.Text))
 	f.addIf("Message", oneLine(task.Status.Message))
-	f.add("Asks for", strings.Join(requestText(task), "; "))
+	f.add("Asks for", Request(task))
 	f.add("Priority", orNone(task.Spec.Priority))
 	f.addIf("Queue", queueText(task))
 	f.addIf("Expected start", estimatedStart(p, task))
@@ -72,10 +74,7 @@ func mapText(values map[string]string) string {
 func dependencies(task *v1.GPUTask) string {
 	var parts []string
 	for _, dependency := range task.Spec.DependsOn {
-		condition := dependency.Condition
-		if condition == "" {
-			condition = v1.DependencySucceeded
-		}
+		condition := cmp.Or(dependency.Condition, v1.DependencySucceeded)
 		parts = append(parts, dependency.Name+" ("+string(condition)+")")
 	}
 	return strings.Join(parts, ", ")
@@ -84,7 +83,7 @@ func dependencies(task *v1.GPUTask) string {
 func reschedulingText(task *v1.GPUTask) string {
 	text := string(v1.ReschedulingAllowed)
 	if rules := task.Spec.Rescheduling; rules != nil {
-		text = orText(string(rules.Policy), text)
+		text = cmp.Or(string(rules.Policy), text)
 		if rules.MinRuntimeSeconds != nil {
 			text += fmt.Sprintf(", not in the first %s", span(time.Duration(*rules.MinRuntimeSeconds)*time.Second))
 		}
@@ -102,15 +101,12 @@ func reschedulingText(task *v1.GPUTask) string {
 }
 
 func failureText(task *v1.GPUTask) string {
-	limit := int32(6)
-	if task.Spec.BackoffLimit != nil {
-		limit = *task.Spec.BackoffLimit
-	}
-	return fmt.Sprintf("%d of %d, then the task fails (%s)", task.Status.Restarts, limit, orText(string(task.Spec.FailurePolicy), string(v1.RestartTask)))
+	limit, policy := ptr.Deref(task.Spec.BackoffLimit, 6), cmp.Or(task.Spec.FailurePolicy, v1.RestartTask)
+	return fmt.Sprintf("%d of %d, then the task fails (%s)", task.Status.Restarts, limit, policy)
 }
 
 func timeText(p *Page, at *metav1.Time) string {
-	if at == nil || at.IsZero() {
+	if at.IsZero() {
 		return ""
 	}
 	return at.UTC().Format(time.DateTime) + " UTC (" + p.Age(at.Time) + " ago)"
@@ -130,7 +126,7 @@ func queueText(task *v1.GPUTask) string {
 	if estimate == nil || estimate.Position == 0 || task.Status.Phase != v1.PhasePending {
 		return namedQueue(task)
 	}
-	return fmt.Sprintf("%s, position %d", orText(namedQueue(task), "that of the namespace"), estimate.Position)
+	return fmt.Sprintf("%s, position %d", cmp.Or(namedQueue(task), "that of the namespace"), estimate.Position)
 }
 
 // namedQueue returns the queue that a task names; empty if that of its namespace counts.
@@ -158,19 +154,13 @@ func maxRuntimeText(task *v1.GPUTask) string {
 }
 
 func describePods(p *Page, pods []corev1.Pod) {
-	p.Title("Pods")
-	if len(pods) == 0 {
-		p.Printf("  <none>\n")
-		return
-	}
 	t := newTable("NAME", "PHASE", "NODE", "GPUS", "RESTARTS", "AGE", "MESSAGE")
-	t.indent = "  "
 	for i := range pods {
 		pod := &pods[i]
-		t.add(pod.Name, podPhase(pod), orNone(pod.Spec.NodeName), orNone(abbreviate(assignedGPUs(pod), 2)), fmt.Sprint(restarts(pod)),
+		t.add(pod.Name, podPhase(pod), orNone(pod.Spec.NodeName), orNone(abbreviate(assignedGPUs(pod), 2)), restarts(pod),
 			p.Age(pod.CreationTimestamp.Time), podMessage(pod))
 	}
-	t.write(p)
+	t.section(p, "Pods")
 }
 
 func podPhase(pod *corev1.Pod) Cell {
@@ -235,32 +225,22 @@ func podMessage(pod *corev1.Pod) string {
 }
 
 func describeConditions(p *Page, conditions []metav1.Condition) {
-	if len(conditions) == 0 {
-		return
-	}
-	p.Title("Conditions")
 	t := newTable("TYPE", "STATUS", "SINCE", "REASON", "MESSAGE")
-	t.indent = "  "
 	for i := range conditions {
 		condition := &conditions[i]
 		t.add(condition.Type, string(condition.Status), p.Age(condition.LastTransitionTime.Time), condition.Reason, oneLine(condition.Message))
 	}
-	t.write(p)
+	t.sectionIfAny(p, "Conditions")
 }
 
 func describeEvents(p *Page, events []corev1.Event) {
-	p.Title("Events")
-	if len(events) == 0 {
-		p.Printf("  <none>\n")
-		return
-	}
 	t := newTable("AGE", "TYPE", "REASON", "FROM", "MESSAGE")
-	t.indent = "  "
 	for i := range events {
 		event := &events[i]
-		t.add(p.Age(analysis.TimeOf(event)), event.Type, event.Reason, orText(event.ReportingController, event.Source.Component), oneLine(event.Message))
+		from := cmp.Or(event.ReportingController, event.Source.Component)
+		t.add(p.Age(analysis.TimeOf(event)), event.Type, event.Reason, from, oneLine(event.Message))
 	}
-	t.write(p)
+	t.section(p, "Events")
 }
 
 // shownWarnings limits how many different warnings are shown.
@@ -268,14 +248,9 @@ const shownWarnings = 8
 
 // warnings writes what nodes and others say about Pods of a task, the latest last.
 func warnings(p *Page, list []analysis.PodWarning) {
-	if len(list) == 0 {
-		return
-	}
-	p.Title("Warnings about its Pods")
 	t := newTable("AGE", "POD", "REASON", "MESSAGE")
-	t.indent = "  "
 	for _, warning := range list[max(len(list)-shownWarnings, 0):] {
 		t.add(p.Age(warning.Time.Time), abbreviate(warning.Pods, 1), warning.Reason, oneLine(warning.Message))
 	}
-	t.write(p)
+	t.sectionIfAny(p, "Warnings about its Pods")
 }

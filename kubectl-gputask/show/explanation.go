@@ -4,6 +4,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,9 +34,9 @@ func Explanation(p *Page, e *analysis.Explanation) {
 // explanationPairs returns what is known about the state of a task.
 func explanationPairs(p *Page, e *analysis.Explanation) *pairs {
 	task, f := e.Task, &pairs{}
-	f.add("Asks for", strings.Join(requestText(task), "; "))
+	f.add("Asks for", Request(task))
 	if e.Outlook != nil || task.Spec.Priority != "" {
-		f.add("Priority", fmt.Sprintf("%s (%d)", orDefault(task.Spec.Priority), e.Priority))
+		f.add("Priority", fmt.Sprintf("%s (%d)", cmp.Or(task.Spec.Priority, "default"), e.Priority))
 	}
 	for _, cause := range e.WaitsFor {
 		f.add("Waits for", oneLine(cause))
@@ -51,7 +52,11 @@ func explanationPairs(p *Page, e *analysis.Explanation) *pairs {
 		f.add("Free", freeText(e.Outlook.Free))
 	}
 	if task.Status.Phase == v1.PhaseRunning && e.Judged {
-		f.add("May be moved", mayMove(e.Immovable))
+		may := "yes"
+		if e.Immovable != "" {
+			may = "no: " + e.Immovable
+		}
+		f.add("May be moved", may)
 	}
 	for _, plan := range e.Plans {
 		f.add("Plan", planText(p, &plan))
@@ -139,13 +144,6 @@ func victimsText(o *analysis.Outlook) string {
 	default:
 		return fmt.Sprintf("%d tasks leave (%d of lower priority, %d on GPUs that other queues have borrowed)", len(o.Victims), preempted, reclaimed)
 	}
-}
-
-func orDefault(name string) string {
-	if name == "" {
-		return "default"
-	}
-	return name
 }
 
 // shownUses limits how many Pods' places are shown.
@@ -267,13 +265,6 @@ func freeText(f *analysis.Free) string {
 	return text.String()
 }
 
-func mayMove(why string) string {
-	if why == "" {
-		return "yes"
-	}
-	return "no: " + why
-}
-
 func planText(p *Page, plan *analysis.PlanState) string {
 	text := fmt.Sprintf("%s is %s", plan.Name, strings.ToLower(string(plan.Phase)))
 	if plan.Message != "" {
@@ -304,7 +295,7 @@ func outlook(p *Page, o *analysis.Outlook) {
 			p.Printf("  - %s\n", remedy)
 		}
 	}
-	if preempted := slices.DeleteFunc(slices.Clone(o.Victims), func(name string) bool { return slices.Contains(o.Reclaimed, name) }); len(preempted) > 0 {
+	if preempted := preemptedOf(o); len(preempted) > 0 {
 		p.Title("Lower priority, would be preempted")
 		p.Printf("  %s\n", abbreviate(preempted, 8))
 	}
@@ -313,7 +304,7 @@ func outlook(p *Page, o *analysis.Outlook) {
 		p.Printf("  %s\n", abbreviate(o.Reclaimed, 8))
 	}
 	if len(o.Moves) > 0 {
-		p.Title(fmt.Sprintf("%s would make room, at a cost of %s of GPU time", plural.Count(len(o.Moves), "move"), gpuTime(o.CostGPUSeconds)))
+		p.Title(fmt.Sprintf("%s would make room, at a cost of %s of GPU time", plural.Count(len(o.Moves), "move"), GPUTime(o.CostGPUSeconds)))
 		moves(p, &v1.MovePlan{Spec: v1.MovePlanSpec{Moves: o.Moves}})
 	}
 	if o.At != nil {
@@ -321,7 +312,11 @@ func outlook(p *Page, o *analysis.Outlook) {
 		p.Printf("  at %s at the latest, in %s: %s\n", o.At.UTC().Format("2006-01-02 15:04 UTC"), span(o.At.Sub(p.Now)), abbreviate(o.Ends, 8))
 	}
 	if len(o.Places) > 0 {
-		p.Title(placesTitle(o.Verdict))
+		title := "Would go to"
+		if o.Verdict == analysis.Now {
+			title = "Goes to"
+		}
+		p.Title(title)
 		for _, line := range usesText(o.Places) {
 			p.Printf("  %s\n", line)
 		}
@@ -335,11 +330,10 @@ func whyTitle(verdict analysis.Verdict) string {
 	return "Why not now"
 }
 
-func placesTitle(verdict analysis.Verdict) string {
-	if verdict == analysis.Now {
-		return "Goes to"
-	}
-	return "Would go to"
+// preemptedOf returns the victims of a lower priority: those that are not on borrowed GPUs.
+func preemptedOf(o *analysis.Outlook) []string {
+	reclaimed := func(name string) bool { return slices.Contains(o.Reclaimed, name) }
+	return slices.DeleteFunc(slices.Clone(o.Victims), reclaimed)
 }
 
 func problems(p *Page, list []string) {
@@ -372,7 +366,7 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 	default:
 	}
 	p.Printf("%s: %s\n", p.Paint(Bold, answer.Namespace+"/"+answer.Name), p.Paint(style, whatIfText(o)))
-	p.Printf("  asks for %s\n", strings.Join(requestText(answer.Task), "; "))
+	p.Printf("  asks for %s\n", Request(answer.Task))
 	if len(answer.DependsOn) > 0 {
 		p.Printf("  would first wait for %s\n", abbreviate(answer.DependsOn, 4))
 	}

@@ -4,10 +4,9 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -50,12 +49,12 @@ func waitingTable(p *Page, entries []analysis.LineEntry, columns LineColumns) *t
 	for i := range entries {
 		entry := &entries[i]
 		row := []any{
-			columns.queue(entry), positionText(entry.Position), entry.Namespace, entry.Name, entry.GPUs, priorityText(entry), p.Age(entry.Since.Time), startCell(p, entry),
+			columns.queue(entry), orDash(entry.Position), entry.Namespace, entry.Name, entry.GPUs, cmp.Or(entry.PriorityClass, fmt.Sprint(entry.Priority)), p.Age(entry.Since.Time), startCell(p, entry),
 		}
 		if columns.Wide {
-			row = append(row, entry.Kind, fmt.Sprint(entry.Pods), orAny(entry.Model), reasonText(entry))
+			row = append(row, entry.Kind, entry.Pods, cmp.Or(entry.Model, "any"), EntryReason(entry))
 		} else {
-			row = append(row, truncate(reasonText(entry), messageLength))
+			row = append(row, truncate(EntryReason(entry), messageLength))
 		}
 		t.add(row...)
 	}
@@ -75,9 +74,9 @@ func runningTable(p *Page, entries []analysis.LineEntry, columns LineColumns) *t
 		if entry.EndsBy != nil {
 			ends = p.timeOfDay(entry.EndsBy.Time)
 		}
-		row := []any{columns.queue(entry), entry.Namespace, entry.Name, entry.GPUs, priorityText(entry), p.Age(entry.Since.Time), ends}
+		row := []any{columns.queue(entry), entry.Namespace, entry.Name, entry.GPUs, cmp.Or(entry.PriorityClass, fmt.Sprint(entry.Priority)), p.Age(entry.Since.Time), ends}
 		if columns.Wide {
-			row = append(row, entry.Kind, fmt.Sprint(entry.Pods), orAny(entry.Model))
+			row = append(row, entry.Kind, entry.Pods, cmp.Or(entry.Model, "any"))
 		}
 		t.add(append(row, abbreviate(entry.Nodes, 3))...)
 	}
@@ -92,18 +91,12 @@ func (c *LineColumns) queue(entry *analysis.LineEntry) string {
 	return orNone(entry.Queue)
 }
 
-func positionText(position int) string {
-	if position == 0 {
+// orDash returns a number, or "-" for none.
+func orDash(number int) string {
+	if number == 0 {
 		return "-"
 	}
-	return fmt.Sprint(position)
-}
-
-func priorityText(entry *analysis.LineEntry) string {
-	if entry.PriorityClass == "" {
-		return fmt.Sprint(entry.Priority)
-	}
-	return entry.PriorityClass
+	return fmt.Sprint(number)
 }
 
 // startCell returns when an entry is expected to start: "14:10 to 14:40, likely 14:20".
@@ -118,8 +111,8 @@ func startCell(p *Page, entry *analysis.LineEntry) Cell {
 	}
 }
 
-// reasonText returns what an entry waits for.
-func reasonText(entry *analysis.LineEntry) string {
+// EntryReason returns what an entry waits for.
+func EntryReason(entry *analysis.LineEntry) string {
 	reason := oneLine(entry.Reason)
 	if entry.EstimatedStart == nil || entry.EstimatedStart.Behind == "" {
 		return reason
@@ -180,13 +173,5 @@ func estimatedStart(p *Page, task *v1.GPUTask) string {
 
 // secondsText formats a number of seconds.
 func secondsText(number int64) string {
-	return span((time.Duration(number) * time.Second))
-}
-
-// ageOf returns how long ago a time was; empty for none.
-func ageOf(p *Page, at *metav1.Time) string {
-	if at == nil || at.IsZero() {
-		return ""
-	}
-	return p.Age(at.Time)
+	return span(time.Duration(number) * time.Second)
 }

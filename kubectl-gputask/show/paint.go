@@ -6,6 +6,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -91,9 +92,4 @@ func truncate(text string, most int) string {
 }
 
 // orNone returns "<none>" for an empty text.
-func orNone(text string) string {
-	if text == "" {
-		return "<none>"
-	}
-	return text
-}
+func orNone(text string) string { return cmp.Or(text, "<none>") }

@@ -4,6 +4,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
@@ -26,7 +28,7 @@ func Plans(p *Page, plans []v1.MovePlan, wide bool) {
 		plan := &plans[i]
 		row := []any{
 			plan.Name, planPhase(plan), string(plan.Spec.Goal), forTask(plan), fmt.Sprintf("%d/%d", plan.Status.Moved, len(plan.Spec.Moves)),
-			gpuTime(plan.Spec.CostGPUSeconds), gain(&plan.Spec.Gain), p.Age(plan.CreationTimestamp.Time),
+			GPUTime(plan.Spec.CostGPUSeconds), gain(&plan.Spec.Gain), p.Age(plan.CreationTimestamp.Time),
 		}
 		if wide {
 			row = append(row, oneLine(plan.Spec.Reason), oneLine(plan.Status.Message))
@@ -50,35 +52,30 @@ func Plan(p *Page, plan *v1.MovePlan) {
 	f.addIf("Message", oneLine(plan.Status.Message))
 	f.add("Goal", goalText(plan))
 	f.addIf("Reason", oneLine(plan.Spec.Reason))
-	f.add("Cost", gpuTime(plan.Spec.CostGPUSeconds)+" of GPU time, weighted; "+lost(plan)+" of work is repeated")
-	f.add("Gain", gainText(&plan.Spec.Gain))
+	lost := int64(0)
+	for i := range plan.Spec.Moves {
+		lost += plan.Spec.Moves[i].LostGPUSeconds
+	}
+	f.add("Cost", GPUTime(plan.Spec.CostGPUSeconds)+" of GPU time, weighted; "+GPUTime(lost)+" of work is repeated")
+	f.add("Gain", Gain(&plan.Spec.Gain))
 	if plan.Status.Gain != nil {
-		f.add("Real gain", gainText(plan.Status.Gain))
+		f.add("Real gain", Gain(plan.Status.Gain))
 	}
 	f.add("Approved", approvalText(plan))
 	f.write(p)
 	p.Title(plural.Count(len(plan.Spec.Moves), "move"))
 	moves(p, plan)
-	if len(plan.Spec.Places) > 0 {
-		p.Title(reservedTitle(plan))
-		t := newTable("POD", "NODE", "GPUS")
-		t.indent = "  "
-		for i := range plan.Spec.Places {
-			place := &plan.Spec.Places[i]
-			t.add(place.Pod, place.Node, cardCount(place.GPUs))
-		}
-		t.write(p)
+	kept := "Kept for "
+	if moveplan.Finished(plan) {
+		kept = "Was kept for " // a plan that has ended reserves nothing any more
 	}
+	t := newTable("POD", "NODE", "GPUS")
+	for i := range plan.Spec.Places {
+		place := &plan.Spec.Places[i]
+		t.add(place.Pod, place.Node, cardCount(place.GPUs))
+	}
+	t.sectionIfAny(p, kept+forTask(plan))
 	nextSteps(p, plan)
-}
-
-// reservedTitle returns the title of the reserved places. A plan that has ended reserves
-// nothing any more.
-func reservedTitle(plan *v1.MovePlan) string {
-	if final(plan) {
-		return "Was kept for " + forTask(plan)
-	}
-	return "Kept for " + forTask(plan)
 }
 
 // moves writes a table of the moves of a plan.
@@ -97,8 +94,8 @@ func moves(p *Page, plan *v1.MovePlan) {
 	for i := range plan.Spec.Moves {
 		move := &plan.Spec.Moves[i]
 		row := []any{
-			fmt.Sprint(move.Turn + 1), move.Task.Namespace + "/" + move.Pod, orNone(move.GPUs),
-			placeText(&move.From), placeText(&move.To), gpuTime(move.CostGPUSeconds),
+			move.Turn + 1, move.Task.Namespace + "/" + move.Pod, orNone(move.GPUs),
+			cmp.Or(move.From.Node, "anywhere"), cmp.Or(move.To.Node, "anywhere"), GPUTime(move.CostGPUSeconds),
 		}
 		if started {
 			status := &plan.Status.Moves[i]
@@ -117,16 +114,12 @@ func nextSteps(p *Page, plan *v1.MovePlan) {
 	switch {
 	case plan.Name == "":
 		p.Printf("\nNothing was created or moved. The controller proposes such plans by itself with --reschedule-period.\n")
-	case plan.Spec.Abort || final(plan):
+	case plan.Spec.Abort || moveplan.Finished(plan):
 	case !plan.Spec.Approved:
 		p.Printf("\nApprove it:  kubectl gputask plan approve %[1]s\nDismiss it:  kubectl gputask plan abort %[1]s\n", plan.Name)
 	default:
 		p.Printf("\nStop it:  kubectl gputask plan abort %s\n", plan.Name)
 	}
-}
-
-func final(plan *v1.MovePlan) bool {
-	return plan.Status.Phase == v1.PlanDone || plan.Status.Phase == v1.PlanAborted
 }
 
 func planPhase(plan *v1.MovePlan) Cell {
@@ -181,13 +174,6 @@ func forTask(plan *v1.MovePlan) string {
 	return plan.Spec.For.Namespace + "/" + plan.Spec.For.Name
 }
 
-func placeText(place *v1.MovePlace) string {
-	if place.Node == "" {
-		return "anywhere"
-	}
-	return place.Node
-}
-
 // cardCount returns the number of cards: their UUIDs mean nothing to users.
 func cardCount(uuids []string) string {
 	if len(uuids) == 0 {
@@ -210,7 +196,8 @@ func gain(g *v1.MoveGain) string {
 	}
 }
 
-func gainText(g *v1.MoveGain) string {
+// Gain returns what a plan brings: "3 GPUs, 1 whole node (a100-1)".
+func Gain(g *v1.MoveGain) string {
 	var parts []string
 	if g.GPUs > 0 {
 		parts = append(parts, plural.Count(int(g.GPUs), "GPU"))
@@ -227,16 +214,8 @@ func gainText(g *v1.MoveGain) string {
 	return strings.Join(parts, ", ")
 }
 
-func lost(plan *v1.MovePlan) string {
-	sum := int64(0)
-	for i := range plan.Spec.Moves {
-		sum += plan.Spec.Moves[i].LostGPUSeconds
-	}
-	return gpuTime(sum)
-}
-
-// gpuTime formats a number of GPU-seconds.
-func gpuTime(seconds int64) string { return span(time.Duration(seconds) * time.Second) }
+// GPUTime formats a number of GPU-seconds.
+func GPUTime(seconds int64) string { return span(time.Duration(seconds) * time.Second) }
 
 // approvalText returns whether a plan is approved, and for a preview how it would be.
 func approvalText(plan *v1.MovePlan) string {

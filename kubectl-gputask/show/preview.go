@@ -4,6 +4,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -13,19 +14,15 @@ import (
 // Preview writes the plan that would be proposed, or why there is none.
 func Preview(p *Page, plan *v1.MovePlan, report *reschedule.Report) {
 	if plan == nil {
-		p.Printf("Nothing would be moved: %s\n", orText(report.Why, "there is nothing to gain"))
+		p.Printf("Nothing would be moved: %s\n", cmp.Or(report.Why, "there is nothing to gain"))
 	} else {
 		Plan(p, plan)
 	}
-	if len(report.Waiting) > 0 {
-		p.Title("Tasks that wait")
-		t := newTable("TASK", "ACTION")
-		t.indent = "  "
-		for _, verdict := range report.Waiting {
-			t.add(verdict.Task.Namespace+"/"+verdict.Task.Name, oneLine(verdict.Message))
-		}
-		t.write(p)
+	t := newTable("TASK", "ACTION")
+	for _, verdict := range report.Waiting {
+		t.add(verdict.Task.Namespace+"/"+verdict.Task.Name, oneLine(verdict.Message))
 	}
+	t.sectionIfAny(p, "Tasks that wait")
 	for _, stale := range report.Stale {
 		p.Printf("\nMovePlan %s no longer applies: %s\n", stale.Plan.Name, stale.Why)
 	}
@@ -34,13 +31,6 @@ func Preview(p *Page, plan *v1.MovePlan, report *reschedule.Report) {
 		list = append(list, problem.Error())
 	}
 	problems(p, list)
-}
-
-func orText(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }
 
 // PlanLine returns the progress of a plan in one line.

@@ -4,12 +4,14 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -21,7 +23,11 @@ func Queue(p *Page, r *analysis.QueueReport) {
 	queue := r.Queue
 	var f pairs
 	f.add("Name", queue.Name)
-	f.add("Part of", orText(strings.Join(ancestorNames(r.Ancestors), ", a part of "), "the cluster"))
+	var ancestors []string
+	for i := range r.Ancestors {
+		ancestors = append(ancestors, r.Ancestors[i].Name)
+	}
+	f.add("Part of", cmp.Or(strings.Join(ancestors, ", a part of "), "the cluster"))
 	f.addIf("Has parts", abbreviate(r.Children, 8))
 	f.add("Used by", namespacesText(queue))
 	f.add("Priorities", prioritiesText(r.Priorities))
@@ -37,14 +43,6 @@ func Queue(p *Page, r *analysis.QueueReport) {
 	queueWork(p, r)
 	rivals(p, r)
 	describeConditions(p, queue.Status.Conditions)
-}
-
-func ancestorNames(ancestors []analysis.Ancestor) []string {
-	names := make([]string, len(ancestors))
-	for i := range ancestors {
-		names[i] = ancestors[i].Name
-	}
-	return names
 }
 
 func namespacesText(queue *v1.GPUQueue) string {
@@ -92,25 +90,21 @@ func reclaimText(reclaim *v1.GPUQueueReclaim) string {
 	default:
 		text = "GPUs beyond the guarantee go back to queues below theirs"
 	}
-	if least := reclaim.MinRuntimeSeconds; least != nil && *least > 0 {
-		text += ", after " + secondsText(int64(*least)) + " at the earliest"
+	if least := ptr.Deref(reclaim.MinRuntimeSeconds, 0); least > 0 {
+		text += ", after " + secondsText(int64(least)) + " at the earliest"
 	}
-	if notice := reclaim.NoticeSeconds; notice != nil && *notice > 0 {
-		text += ", with a notice of " + secondsText(int64(*notice))
+	if notice := ptr.Deref(reclaim.NoticeSeconds, 0); notice > 0 {
+		text += ", with a notice of " + secondsText(int64(notice))
 	}
 	return text
 }
 
 func shareText(r *analysis.QueueReport) string {
-	weight := int32(1)
-	if r.Queue.Spec.Weight != nil {
-		weight = *r.Queue.Spec.Weight
-	}
 	of := "the cluster"
 	if len(r.Ancestors) > 0 {
 		of = "what " + r.Ancestors[0].Name + " is due"
 	}
-	return fmt.Sprintf("%.0f%% of %s, by its weight of %d among the queues there that have work", math.Round(100*r.Share), of, weight)
+	return fmt.Sprintf("%.0f%% of %s, by its weight of %d among the queues there that have work", math.Round(100*r.Share), of, ptr.Deref(r.Queue.Spec.Weight, 1))
 }
 
 // factorText says what the fair-share factor means.
@@ -126,31 +120,29 @@ func gpuTimeText(p *Page, usage *v1.GPUQueueTime) string {
 		return ""
 	}
 	text := fmt.Sprintf("%s GPU-hours in all; %.1f count for fair share, half as much after each %s", usage.GPUHours, float64(usage.GPUSeconds)/3600, secondsText(usage.HalfLifeSeconds))
-	if age := ageOf(p, &usage.AsOf); age != "" {
-		text += " (counted " + age + " ago)"
+	if !usage.AsOf.IsZero() {
+		text += " (counted " + p.Age(usage.AsOf.Time) + " ago)"
 	}
 	return text
 }
 
 func queueResources(p *Page, r *analysis.QueueReport) {
-	p.Title("GPUs, with those of its parts")
 	t := newTable("QUEUE", "MODEL", "GUARANTEED", "LIMIT", "USED", "BORROWED", "WAITING")
-	t.indent = "  "
 	add := func(queue string, resources []analysis.QueueResource) {
 		for i := range resources {
-			one := &resources[i]
-			model := one.GPU
+			r := &resources[i]
+			model := r.GPU
 			if model == v1.AnyGPU {
 				model = "all"
 			}
-			t.add(queue, model, one.Guaranteed, orNone(one.Limit), one.Used, one.Borrowed, one.Waiting)
+			t.add(queue, model, r.Guaranteed, orNone(r.Limit), r.Used, r.Borrowed, r.Waiting)
 		}
 	}
 	add(r.Queue.Name, r.Resources)
 	for i := range r.Ancestors {
 		add(r.Ancestors[i].Name, r.Ancestors[i].Resources)
 	}
-	t.write(p)
+	t.section(p, "GPUs, with those of its parts")
 }
 
 // shownEntries limits how many tasks of a queue are shown.
@@ -158,7 +150,9 @@ const shownEntries = 12
 
 func queueWork(p *Page, r *analysis.QueueReport) {
 	p.Title("Waiting")
-	if first := firstServed(r.Waiting); first != nil && first.EstimatedStart != nil {
+	served := func(entry analysis.LineEntry) bool { return !entry.Refused }
+	if index := slices.IndexFunc(r.Waiting, served); index >= 0 && r.Waiting[index].EstimatedStart != nil {
+		first := &r.Waiting[index]
 		p.Printf("  Next: %s/%s with %s GPUs, expected to start %s\n", first.Namespace, first.Name, first.GPUs, p.expectation(first.EstimatedStart))
 	}
 	if len(r.Waiting) == 0 && len(r.Children) > 0 {
@@ -170,14 +164,6 @@ func queueWork(p *Page, r *analysis.QueueReport) {
 		p.Title("Running")
 		section(p, r.Running, runningTable)
 	}
-}
-
-func firstServed(entries []analysis.LineEntry) *analysis.LineEntry {
-	index := slices.IndexFunc(entries, func(entry analysis.LineEntry) bool { return !entry.Refused })
-	if index < 0 {
-		return nil
-	}
-	return &entries[index]
 }
 
 // section writes the first entries of a queue as a table.
@@ -202,25 +188,20 @@ func rivals(p *Page, r *analysis.QueueReport) {
 	if len(r.Rivals) == 0 {
 		return
 	}
-	p.Title("Other queues with waiting work")
+	own := "1.00"
+	if usage := r.Queue.Status.Usage; usage != nil {
+		own = cmp.Or(usage.Factor, own)
+	}
 	t := newTable("QUEUE", "FACTOR", "WAITING", "WHY")
-	t.indent = "  "
-	t.add(Cell{Text: r.Queue.Name, Style: Bold}, ownFactor(r), r.Resources[0].Waiting, "this queue")
+	t.add(Cell{Text: r.Queue.Name, Style: Bold}, own, r.Resources[0].Waiting, "this queue")
 	styles := map[analysis.Turn]Style{analysis.Before: Yellow, analysis.After: Green}
 	for i := range r.Rivals[:min(len(r.Rivals), shownRivals)] {
 		rival := &r.Rivals[i]
 		t.add(rival.Name, fmt.Sprintf("%.2f", rival.Factor), rival.Waiting, Cell{Text: rival.Why, Style: styles[rival.Turn]})
 	}
-	t.write(p)
+	t.section(p, "Other queues with waiting work")
 	if rest := len(r.Rivals) - shownRivals; rest > 0 {
 		p.Printf("  and %s\n", plural.Count(rest, "more queue"))
 	}
 	p.Printf("  Otherwise than by guarantees, the turn of a task also depends on its length and on how long it has waited.\n")
-}
-
-func ownFactor(r *analysis.QueueReport) string {
-	if usage := r.Queue.Status.Usage; usage != nil && usage.Factor != "" {
-		return usage.Factor
-	}
-	return "1.00"
 }

@@ -33,7 +33,8 @@ func Replay(p *Page, report *journal.Report, limit int) {
 	}
 	f.add("Policy", policy)
 	f.add("The same", fmt.Sprint(report.Same))
-	f.add("Different", p.Paint(styleIf(report.Different > 0, Yellow), fmt.Sprint(report.Different)))
+	different := coloured(report.Different, Yellow)
+	f.add("Different", p.Paint(different.Style, different.Text))
 	notJudged := report.Decisions - report.Same - report.Different
 	f.add("Not judged", fmt.Sprint(notJudged))
 	if report.Lost > 0 {
@@ -47,13 +48,6 @@ func Replay(p *Page, report *journal.Report, limit int) {
 		p.Printf("%s\n", p.Paint(Red, "The journal is damaged: what it says does not add up to the cluster that the decisions were made in."))
 	}
 	differences(p, report.Differences, limit)
-}
-
-func styleIf(holds bool, style Style) Style {
-	if holds {
-		return style
-	}
-	return Plain
 }
 
 func differences(p *Page, list []journal.Difference, limit int) {
@@ -72,7 +66,7 @@ func differences(p *Page, list []journal.Difference, limit int) {
 		if d.More != nil {
 			price = fmt.Sprintf("%+.2f", *d.More)
 		}
-		t.add(fmt.Sprint(d.Number), d.Time.UTC().Format(time.TimeOnly), d.Subject, price, d.Was, d.WouldBe)
+		t.add(d.Number, d.Time.UTC().Format(time.TimeOnly), d.Subject, price, d.Was, d.WouldBe)
 	}
 	t.write(p)
 	if left > 0 {
@@ -172,16 +166,11 @@ func outcomeStyle(outcome journal.Outcome) Style {
 }
 
 func places(p *Page, d *journal.Decision) {
-	if len(d.Places) == 0 {
-		return
-	}
-	p.Title("Places:")
 	t := newTable("POD", "NODE", "GPUS")
-	t.indent = "  "
-	for _, one := range d.Places {
-		t.add(one.Pod, one.Node, cards(one.GPUs, one.Percent))
+	for _, place := range d.Places {
+		t.add(place.Pod, place.Node, cards(place.GPUs, place.Percent))
 	}
-	t.write(p)
+	t.sectionIfAny(p, "Places:")
 }
 
 // cards describes cards of a node by their indices.
@@ -201,40 +190,25 @@ func cards(indices []int, percent int) string {
 }
 
 func victims(p *Page, d *journal.Decision) {
-	if len(d.Victims) == 0 {
-		return
-	}
-	p.Title("Who has to leave:")
 	t := newTable("POD", "NODE")
-	t.indent = "  "
-	for _, one := range d.Victims {
-		t.add(one.Pod, one.Node)
+	for _, victim := range d.Victims {
+		t.add(victim.Pod, victim.Node)
 	}
-	t.write(p)
+	t.sectionIfAny(p, "Who has to leave:")
 }
 
 func candidates(p *Page, e *journal.Explained) {
-	if len(e.Candidates) == 0 {
-		return
-	}
-	p.Title(fmt.Sprintf("Candidates for the first Pod, %d of %d:", len(e.Candidates), e.All))
 	t := newTable("NODE", "PRICE")
-	t.indent = "  "
-	for _, one := range e.Candidates {
-		t.add(one.Node, fmt.Sprintf("%.4f", one.Cost))
+	for _, candidate := range e.Candidates {
+		t.add(candidate.Node, fmt.Sprintf("%.4f", candidate.Cost))
 	}
-	t.write(p)
+	t.sectionIfAny(p, fmt.Sprintf("Candidates for the first Pod, %d of %d:", len(e.Candidates), e.All))
 }
 
 func refusals(p *Page, d *journal.Decision) {
-	if len(d.Refusals) == 0 {
-		return
-	}
-	p.Title("What filters refused:")
 	t := newTable("NODE", "PLUGIN", "REASON")
-	t.indent = "  "
-	for _, one := range d.Refusals {
-		t.add(orNone(one.Node), orNone(one.Plugin), one.Reason)
+	for _, refusal := range d.Refusals {
+		t.add(orNone(refusal.Node), orNone(refusal.Plugin), refusal.Reason)
 	}
-	t.write(p)
+	t.sectionIfAny(p, "What filters refused:")
 }

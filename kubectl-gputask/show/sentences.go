@@ -6,7 +6,6 @@ package show
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -61,7 +60,7 @@ func WhatIfHeadline(answer *analysis.WhatIf) string {
 // WhatIfPairs returns all else about a hypothetical task, but the remedies, moves and places.
 func WhatIfPairs(answer *analysis.WhatIf, now time.Time) []Pair {
 	p, f, o := plain(now), &pairs{}, answer.Outlook
-	f.add("Asks for", strings.Join(requestText(answer.Task), "; "))
+	f.add("Asks for", Request(answer.Task))
 	if len(answer.DependsOn) > 0 {
 		f.add("Would first wait for", abbreviate(answer.DependsOn, 4))
 	}
@@ -88,11 +87,10 @@ func addOutlook(f *pairs, o *analysis.Outlook, now time.Time) {
 	for _, why := range o.Immovable {
 		f.add("Can't be moved", why)
 	}
-	preempted := slices.DeleteFunc(slices.Clone(o.Victims), func(name string) bool { return slices.Contains(o.Reclaimed, name) })
-	f.addIf("Lower priority, would be preempted", abbreviate(preempted, 8))
+	f.addIf("Lower priority, would be preempted", abbreviate(preemptedOf(o), 8))
 	f.addIf("On borrowed GPUs, would be preempted", abbreviate(o.Reclaimed, 8))
 	if len(o.Moves) > 0 {
-		f.add("Moves", plural.Count(len(o.Moves), "move")+" would make room, at a cost of "+gpuTime(o.CostGPUSeconds)+" of GPU time")
+		f.add("Moves", plural.Count(len(o.Moves), "move")+" would make room, at a cost of "+GPUTime(o.CostGPUSeconds)+" of GPU time")
 	}
 	if o.At != nil {
 		f.add("Others end", fmt.Sprintf("at %s at the latest, in %s: %s", o.At.UTC().Format("2006-01-02 15:04 UTC"), span(o.At.Sub(now)), abbreviate(o.Ends, 8)))
@@ -105,7 +103,7 @@ func Help(o *analysis.Outlook) string {
 	case analysis.Now, analysis.AfterPreemption, analysis.AfterMoves, analysis.WhenOthersEnd:
 		text := verdictText(o)
 		if o.Verdict == analysis.AfterMoves {
-			text += " of running tasks, at a cost of " + gpuTime(o.CostGPUSeconds) + " of GPU time"
+			text += " of running tasks, at a cost of " + GPUTime(o.CostGPUSeconds) + " of GPU time"
 		}
 		return text
 	case analysis.Sometime, analysis.Never:
@@ -129,15 +127,3 @@ func Waits(estimate *v1.StartEstimate) string {
 	}
 	return strings.Join(parts, "; ")
 }
-
-// Gain returns what a MovePlan brings: "3 GPUs, 1 whole node (a100-1)".
-func Gain(gain *v1.MoveGain) string { return gainText(gain) }
-
-// GPUTime returns a number of GPU-seconds in words.
-func GPUTime(seconds int64) string { return gpuTime(seconds) }
-
-// Request returns what a task asks for, in one line.
-func Request(task *v1.GPUTask) string { return strings.Join(requestText(task), "; ") }
-
-// EntryReason returns what something in a queue waits for.
-func EntryReason(entry *analysis.LineEntry) string { return reasonText(entry) }

@@ -88,7 +88,7 @@ func TestWhatATaskAsksForInWords(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if got := strings.Join(requestText(&v1.GPUTask{Spec: test.spec}), "; "); got != test.want {
+			if got := Request(&v1.GPUTask{Spec: test.spec}); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

@@ -4,6 +4,7 @@
 package show
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -32,15 +33,15 @@ type table struct {
 
 func newTable(heading ...string) *table { return &table{heading: heading} }
 
-// add appends a row of strings, or Cells for styled text.
+// add appends a row of values, or Cells for styled text.
 func (t *table) add(fields ...any) {
 	row := make([]Cell, len(fields))
 	for i, field := range fields {
 		switch field := field.(type) {
 		case Cell:
 			row[i] = field
-		case string:
-			row[i] = Cell{Text: field}
+		default:
+			row[i] = Cell{Text: fmt.Sprint(field)}
 		}
 	}
 	t.rows = append(t.rows, row)
@@ -51,6 +52,24 @@ func (t *table) dropFirst() {
 	t.heading = t.heading[1:]
 	for i := range t.rows {
 		t.rows[i] = t.rows[i][1:]
+	}
+}
+
+// section writes the table, indented, below a title; "<none>" if it has no rows.
+func (t *table) section(p *Page, title string) {
+	p.Title(title)
+	if len(t.rows) == 0 {
+		p.Printf("  <none>\n")
+		return
+	}
+	t.indent = "  "
+	t.write(p)
+}
+
+// sectionIfAny writes a section, but nothing if the table has no rows.
+func (t *table) sectionIfAny(p *Page, title string) {
+	if len(t.rows) > 0 {
+		t.section(p, title)
 	}
 }
 

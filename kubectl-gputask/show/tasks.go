@@ -62,7 +62,7 @@ func (t *TaskTable) WriteDeleted(p *Page, task *v1.GPUTask) {
 
 func (t *TaskTable) row(p *Page, task *v1.GPUTask, phase Cell) []any {
 	row := []any{
-		task.Name, phase, orAny(task.Spec.GPU), amount(task),
+		task.Name, phase, cmp.Or(task.Spec.GPU, "any"), amount(task),
 		fmt.Sprintf("%d/%d", task.Status.Running, gputask.Replicas(task)), orNone(task.Spec.Priority), p.Age(task.CreationTimestamp.Time),
 	}
 	if t.columns.Namespaces {
@@ -70,7 +70,7 @@ func (t *TaskTable) row(p *Page, task *v1.GPUTask, phase Cell) []any {
 	}
 	message := oneLine(task.Status.Message)
 	if t.columns.Wide {
-		return append(row, orNone(namedQueue(task)), orAny(task.Spec.NodePool), fmt.Sprint(task.Status.Restarts), fmt.Sprint(task.Status.Moves), orNone(abbreviate(task.Status.Nodes, 3)), message)
+		return append(row, orNone(namedQueue(task)), cmp.Or(task.Spec.NodePool, "any"), task.Status.Restarts, task.Status.Moves, orNone(abbreviate(task.Status.Nodes, 3)), message)
 	}
 	return append(row, truncate(message, messageLength))
 }
@@ -87,23 +87,16 @@ func Phase(phase v1.GPUTaskPhase) Cell {
 	return Cell{Text: string(phase), Style: styles[phase]}
 }
 
-func orAny(text string) string {
-	if text == "" {
-		return "any"
-	}
-	return text
-}
-
 // amount returns how many GPUs each Pod requests, of several roles each such number once.
 func amount(task *v1.GPUTask) string {
 	var amounts []string
 	for _, role := range gputask.Roles(task) {
-		one := cmp.Or(role.GPUAmount, "1")
+		each := cmp.Or(role.GPUAmount, "1")
 		if role.GPUProfile != "" {
-			one += "×" + role.GPUProfile
+			each += "×" + role.GPUProfile
 		}
-		if !slices.Contains(amounts, one) {
-			amounts = append(amounts, one)
+		if !slices.Contains(amounts, each) {
+			amounts = append(amounts, each)
 		}
 	}
 	return strings.Join(amounts, ",")
@@ -111,27 +104,26 @@ func amount(task *v1.GPUTask) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// requestText describes what a task requests.
-func requestText(task *v1.GPUTask) []string {
-	var kinds []string
+// Request returns what a task asks for, in one line.
+func Request(task *v1.GPUTask) string {
+	var parts []string
 	for _, role := range gputask.Roles(task) {
-		kinds = append(kinds, roleText(&role))
+		parts = append(parts, roleText(&role))
 	}
-	lines := []string{strings.Join(kinds, "; ")}
 	if together := togetherText(task); together != "" {
-		lines = append(lines, together)
+		parts = append(parts, together)
 	}
 	if topology := task.Spec.Topology; topology != nil {
 		wish := "if possible in one " + topology.Level
 		if topology.Mode == v1.TopologyRequired {
 			wish = "only in one " + topology.Level
 		}
-		lines = append(lines, wish)
+		parts = append(parts, wish)
 	}
 	if task.Spec.NodePool != "" {
-		lines = append(lines, "in node pool "+task.Spec.NodePool)
+		parts = append(parts, "in node pool "+task.Spec.NodePool)
 	}
-	return lines
+	return strings.Join(parts, "; ")
 }
 
 // roleText describes what the Pods of a role request: "2 × worker: 8 GPUs, 16 CPU each".

@@ -4,6 +4,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -28,46 +29,32 @@ func Top(p *Page, top *analysis.Top) {
 		leaf(p, &top.Leaves[i], top)
 	}
 	legend(p, top)
-	p.Title("GPUs")
 	models(p, top)
-	if len(top.Profiles) > 0 {
-		p.Title("MIG slices")
-		profiles(p, top.Profiles)
-	}
-	p.Title("Room")
+	profiles(p, top.Profiles)
 	rooms(p, top)
 	problems(p, top.Problems)
 }
 
-// cell is a node in the heatmap.
-type cell struct {
-	name   string
-	node   *analysis.NodeUse
-	suffix string
-}
-
 func leaf(p *Page, l *analysis.Leaf, top *analysis.Top) {
 	p.Printf("%s  %s\n", p.Paint(Bold, l.Name), p.Paint(Faint, sumText(&l.Sum)))
-	cells := make([]cell, len(l.Nodes))
-	names, gpus, suffixes := 0, 0, 0
+	names, gpus, suffixes := 0, widestNode(top), 0
 	for i := range l.Nodes {
-		cells[i] = cell{name: l.Nodes[i].Name, node: &l.Nodes[i], suffix: suffixOf(&l.Nodes[i])}
-		names = max(names, utf8.RuneCountInString(cells[i].name))
-		gpus = max(gpus, len(l.Nodes[i].GPUs))
-		suffixes = max(suffixes, utf8.RuneCountInString(cells[i].suffix))
-	}
-	gpus = max(gpus, widestNode(top))
-	width := p.Width
-	if width == 0 {
-		width = defaultWidth
+		node := &l.Nodes[i]
+		names = max(names, utf8.RuneCountInString(node.Name))
+		gpus = max(gpus, len(node.GPUs))
+		suffixes = max(suffixes, utf8.RuneCountInString(suffixOf(node)))
 	}
 	each := 2 + names + 1 + gpus + 1 + suffixes
-	columns := max(1, width/each)
+	columns := max(1, cmp.Or(p.Width, defaultWidth)/each)
 	line := ""
-	for i, one := range cells {
-		line += "  " + one.name + spaces(names-utf8.RuneCountInString(one.name)) + " " + heatmap(p, one.node) + spaces(gpus-len(one.node.GPUs))
-		line += suffixed(p, one.suffix, suffixes)
-		if (i+1)%columns == 0 || i == len(cells)-1 {
+	for i := range l.Nodes {
+		node := &l.Nodes[i]
+		line += "  " + node.Name + spaces(names-utf8.RuneCountInString(node.Name)) + " "
+		line += heatmap(p, node) + spaces(gpus-len(node.GPUs))
+		if suffix := suffixOf(node); suffixes > 0 {
+			line += " " + p.Paint(Faint, suffix) + spaces(suffixes-utf8.RuneCountInString(suffix))
+		}
+		if (i+1)%columns == 0 || i == len(l.Nodes)-1 {
 			p.Printf("%s\n", strings.TrimRight(line, " "))
 			line = ""
 		}
@@ -87,13 +74,6 @@ func widestNode(top *analysis.Top) int {
 }
 
 func spaces(count int) string { return strings.Repeat(" ", max(0, count)) }
-
-func suffixed(p *Page, suffix string, width int) string {
-	if width == 0 {
-		return ""
-	}
-	return " " + p.Paint(Faint, suffix) + spaces(width-utf8.RuneCountInString(suffix))
-}
 
 func suffixOf(node *analysis.NodeUse) string {
 	var parts []string
@@ -192,48 +172,36 @@ func models(p *Page, top *analysis.Top) {
 		heading = append(heading, "UTILISATION")
 	}
 	t := newTable(heading...)
-	t.indent = "  "
 	for i := range top.Models {
 		m := &top.Models[i]
 		row := []any{
-			orUnknown(m.Model), orNone(m.Pool), fmt.Sprint(m.Nodes), fmt.Sprint(m.GPUs), coloured(m.Free, Green), fmt.Sprint(m.Shared),
-			fmt.Sprint(m.Busy), coloured(m.Reserved, Yellow), fmt.Sprint(m.Closed), coloured(m.Unhealthy, Red),
+			cmp.Or(m.Model, "<unknown>"), orNone(m.Pool), m.Nodes, m.GPUs, coloured(m.Free, Green), m.Shared,
+			m.Busy, coloured(m.Reserved, Yellow), m.Closed, coloured(m.Unhealthy, Red),
 		}
 		if len(top.Profiles) > 0 {
-			row = append(row, fmt.Sprint(m.Divided))
+			row = append(row, m.Divided)
 		}
-		if top.Metered {
-			row = append(row, utilization(m.Utilization))
+		switch {
+		case !top.Metered:
+		case m.Utilization == nil:
+			row = append(row, "<unknown>")
+		default:
+			row = append(row, percent(*m.Utilization))
 		}
 		t.add(row...)
 	}
-	t.write(p)
+	t.section(p, "GPUs")
 }
 
 // profiles writes how many MIG slices there are.
 func profiles(p *Page, list []analysis.Profile) {
 	t := newTable("PROFILE", "MODEL", "POOL", "NODES", "SLICES", "FREE", "BUSY", "CLOSED", "UNHEALTHY")
-	t.indent = "  "
 	for i := range list {
-		one := &list[i]
-		t.add(one.Profile, orUnknown(one.Model), orNone(one.Pool), fmt.Sprint(one.Nodes), fmt.Sprint(one.Slices), coloured(one.Free, Green), fmt.Sprint(one.Busy),
-			fmt.Sprint(one.Closed), coloured(one.Unhealthy, Red))
+		profile := &list[i]
+		t.add(profile.Profile, cmp.Or(profile.Model, "<unknown>"), orNone(profile.Pool), profile.Nodes, profile.Slices,
+			coloured(profile.Free, Green), profile.Busy, profile.Closed, coloured(profile.Unhealthy, Red))
 	}
-	t.write(p)
-}
-
-func utilization(ratio *float64) string {
-	if ratio == nil {
-		return "<unknown>"
-	}
-	return percent(*ratio)
-}
-
-func orUnknown(text string) string {
-	if text == "" {
-		return "<unknown>"
-	}
-	return text
+	t.sectionIfAny(p, "MIG slices")
 }
 
 func coloured(count int, style Style) Cell {
@@ -251,16 +219,15 @@ func rooms(p *Page, top *analysis.Top) {
 		heading = append(heading, "LARGEST GANG IN A "+strings.ToUpper(level))
 	}
 	t := newTable(heading...)
-	t.indent = "  "
 	for i := range top.Shapes {
 		shape := &top.Shapes[i]
-		row := []any{shape.Shape, orDash(shape.Tasks), fmt.Sprint(shape.Pods), gpus(shape.Stranded)}
+		row := []any{shape.Shape, orDash(shape.Tasks), shape.Pods, gpus(shape.Stranded)}
 		for level := range top.Levels[1:] {
 			row = append(row, gangText(&shape.Largest[level+1]))
 		}
 		t.add(row...)
 	}
-	t.write(p)
+	t.section(p, "Room")
 }
 
 func gangText(largest *analysis.Largest) string {
@@ -268,11 +235,4 @@ func gangText(largest *analysis.Largest) string {
 		return "0"
 	}
 	return fmt.Sprintf("%d (%s)", largest.Pods, largest.Domain)
-}
-
-func orDash(count int) string {
-	if count == 0 {
-		return "-"
-	}
-	return fmt.Sprint(count)
 }

@@ -4,6 +4,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,14 +92,14 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 
 // Alone explains a task by its own status and Pods only, for users who may not list the
 // rest of the cluster.
-func Alone(task *v1.GPUTask, pods []corev1.Pod) *Explanation {
+func Alone(task *v1.GPUTask, pods []*corev1.Pod) *Explanation {
 	e := &Explanation{Task: task, Since: since(task), Total: gputask.Total(task), WaitsFor: unreachableNodes(task)}
 	if task.Status.Phase == v1.PhasePending {
 		e.EstimatedStart = task.Status.EstimatedStart
 	}
-	for i := range pods {
-		if pods[i].Spec.NodeName != "" && !podfacts.Ended(&pods[i]) {
-			e.Uses = append(e.Uses, Place{Pod: pods[i].Name, Node: pods[i].Spec.NodeName})
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" && !podfacts.Ended(pod) {
+			e.Uses = append(e.Uses, Place{Pod: pod.Name, Node: pod.Spec.NodeName})
 		}
 	}
 	return e
@@ -169,10 +170,7 @@ func countUnscheduled(task *clusterview.Task) int {
 func (v *View) dependencies(task *clusterview.Task) []string {
 	var list []string
 	for _, dependency := range task.Spec.DependsOn {
-		condition := dependency.Condition
-		if condition == "" {
-			condition = v1.DependencySucceeded
-		}
+		condition := cmp.Or(dependency.Condition, v1.DependencySucceeded)
 		index := slices.IndexFunc(v.Tasks, func(other clusterview.Task) bool {
 			return other.Namespace == task.Namespace && other.Name == dependency.Name
 		})
@@ -181,17 +179,10 @@ func (v *View) dependencies(task *clusterview.Task) []string {
 			continue
 		}
 		if other := v.Tasks[index].GPUTask; !gputask.DependencyMet(&dependency, other) {
-			list = append(list, fmt.Sprintf("task %s, which is %s, to be %s", dependency.Name, orNew(other.Status.Phase), condition))
+			list = append(list, fmt.Sprintf("task %s, which is %s, to be %s", dependency.Name, cmp.Or(other.Status.Phase, "new"), condition))
 		}
 	}
 	return list
-}
-
-func orNew(phase v1.GPUTaskPhase) string {
-	if phase == "" {
-		return "new"
-	}
-	return string(phase)
 }
 
 // addUses adds which cards the Pods have.

@@ -17,7 +17,7 @@ import (
 func TestATaskAloneSaysWhichNodeDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: "train"}}
-	pods := []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "train"}, Spec: corev1.PodSpec{NodeName: "a"}}}
+	pods := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "train"}, Spec: corev1.PodSpec{NodeName: "a"}}}
 	for status, want := range map[metav1.ConditionStatus][]string{
 		metav1.ConditionFalse: {"node a has not answered"},
 		metav1.ConditionTrue:  nil,

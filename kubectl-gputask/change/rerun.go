@@ -4,6 +4,7 @@
 package change
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -23,35 +24,27 @@ import (
 // Rerun creates a task anew that has finished, under a name, or without one under the next free one: train-r2 after train. create creates it.
 func Rerun(ctx context.Context, clients *cluster.Clients, old *v1.GPUTask, name string, create func(*v1.GPUTask) (*v1.GPUTask, error)) (*v1.GPUTask, error) {
 	if !gputask.IsFinished(old) {
-		return nil, fmt.Errorf("task %s can't be run again: it has not finished, it is %s", old.Name, OrNew(old.Status.Phase))
+		return nil, fmt.Errorf("task %s can't be run again: it has not finished, it is %s", old.Name, cmp.Or(old.Status.Phase, "new"))
 	}
 	task := again(old)
-	if name != "" {
-		task.Name = name
-		return created(create(task))(task.Name)
-	}
-	for task.Name = nextName(old.Name); ; task.Name = nextName(task.Name) {
-		taken, err := exists(ctx, clients, task.Namespace, task.Name)
-		if err != nil {
-			return nil, err
+	for task.Name = cmp.Or(name, nextName(old.Name)); ; task.Name = nextName(task.Name) {
+		if name == "" {
+			taken, err := exists(ctx, clients, task.Namespace, task.Name)
+			if err != nil {
+				return nil, err
+			}
+			if taken {
+				continue
+			}
 		}
-		if taken {
-			continue
+		created, err := create(task)
+		switch {
+		case name == "" && apierrors.IsAlreadyExists(err):
+		case err != nil:
+			return nil, fmt.Errorf("creating task %s: %w", task.Name, err)
+		default:
+			return created, nil
 		}
-		made, err := create(task)
-		if !apierrors.IsAlreadyExists(err) {
-			return created(made, err)(task.Name)
-		}
-	}
-}
-
-// created names the task in an error of its creation.
-func created(task *v1.GPUTask, err error) func(name string) (*v1.GPUTask, error) {
-	return func(name string) (*v1.GPUTask, error) {
-		if err != nil {
-			return nil, fmt.Errorf("creating task %s: %w", name, err)
-		}
-		return task, nil
 	}
 }
 
@@ -95,12 +88,4 @@ func nextName(name string) string {
 		base = strings.TrimRight(base[:len(base)-excess], "-.")
 	}
 	return base + suffix
-}
-
-// OrNew returns the phase of a task, or a word for one that has none yet.
-func OrNew(phase v1.GPUTaskPhase) string {
-	if phase == "" {
-		return "new"
-	}
-	return string(phase)
 }

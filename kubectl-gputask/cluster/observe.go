@@ -20,7 +20,6 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -117,24 +116,12 @@ func withPods(tasks []v1.GPUTask, pods []corev1.Pod) []clusterview.Task {
 
 // placed returns the Pods that are bound to a node and have not ended.
 func placed(pods []corev1.Pod) []*corev1.Pod {
-	var list []*corev1.Pod
-	for i := range pods {
-		if pods[i].Spec.NodeName != "" && !podfacts.Ended(&pods[i]) {
-			list = append(list, &pods[i])
-		}
-	}
-	return list
+	return slices.DeleteFunc(notEnded(pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
 }
 
 // unplaced returns the Pods that have no node and have not ended.
 func unplaced(pods []corev1.Pod) []*corev1.Pod {
-	var list []*corev1.Pod
-	for i := range pods {
-		if pods[i].Spec.NodeName == "" && !podfacts.Ended(&pods[i]) {
-			list = append(list, &pods[i])
-		}
-	}
-	return list
+	return slices.DeleteFunc(notEnded(pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
 }
 
 func pointers[T any](items []T) []*T {
@@ -179,15 +166,10 @@ func (p Priorities) Admit(pod *corev1.Pod) error {
 	return nil
 }
 
-// ControlledBy returns the Pods that a task controls, ordered by index.
-func ControlledBy(pods []corev1.Pod, task *v1.GPUTask) []corev1.Pod {
-	var controlled []corev1.Pod
-	for i := range pods {
-		if metav1.IsControlledBy(&pods[i], task) {
-			controlled = append(controlled, pods[i])
-		}
-	}
-	slices.SortStableFunc(controlled, func(a, b corev1.Pod) int {
+// ControlledBy returns the Pods that a task controls, ordered by index. The others are dropped from the list.
+func ControlledBy(pods []*corev1.Pod, task *v1.GPUTask) []*corev1.Pod {
+	controlled := slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !metav1.IsControlledBy(pod, task) })
+	slices.SortStableFunc(controlled, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
 	return controlled
@@ -199,5 +181,5 @@ func PodsOf(ctx context.Context, clients *Clients, task *v1.GPUTask) ([]*corev1.
 	if err != nil {
 		return nil, fmt.Errorf("listing the Pods of task %s: %w", task.Name, err)
 	}
-	return pointers(ControlledBy(list.Items, task)), nil
+	return ControlledBy(pointers(list.Items), task), nil
 }

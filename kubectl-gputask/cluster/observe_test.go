@@ -103,11 +103,11 @@ func TestPriorities(t *testing.T) {
 func TestControlledByIsInTheOrderOfIndexes(t *testing.T) {
 	t.Parallel()
 	task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: "train", UID: "uid-train"}}
-	var pods []corev1.Pod
+	var pods []*corev1.Pod
 	for _, name := range []string{"train-10", "train-9", "train-0"} {
-		pods = append(pods, *newPod(name, "train", "n", corev1.PodRunning))
+		pods = append(pods, newPod(name, "train", "n", corev1.PodRunning))
 	}
-	pods = append(pods, *newPod("train-1", "other", "n", corev1.PodRunning))
+	pods = append(pods, newPod("train-1", "other", "n", corev1.PodRunning))
 	var got []string
 	for _, pod := range ControlledBy(pods, task) {
 		got = append(got, pod.Name)

@@ -6,6 +6,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -122,11 +123,5 @@ func ListNodes(ctx context.Context, clients *Clients) ([]*corev1.Node, error) {
 }
 
 func notEnded(pods []corev1.Pod) []*corev1.Pod {
-	var list []*corev1.Pod
-	for i := range pods {
-		if !podfacts.Ended(&pods[i]) {
-			list = append(list, &pods[i])
-		}
-	}
-	return list
+	return slices.DeleteFunc(pointers(pods), podfacts.Ended)
 }

@@ -80,15 +80,11 @@ func (o *WatcherOptions) tell(ctx context.Context, watched cache.SharedIndexInfo
 	if o.Changed == nil {
 		return nil
 	}
-	_, err := informer.Handle(ctx, watched, cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { o.Changed() },
-		UpdateFunc: func(any, any) { o.Changed() },
-		DeleteFunc: func(object any) {
-			if pod, ok := informer.LastKnown(object).(*corev1.Pod); ok && o.PodGone != nil {
-				o.PodGone(pod)
-			}
-			o.Changed()
-		},
+	_, err := informer.OnAnyChange(ctx, watched, func(object any, deleted bool) {
+		if pod, ok := object.(*corev1.Pod); ok && deleted && o.PodGone != nil {
+			o.PodGone(pod)
+		}
+		o.Changed()
 	})
 	return err
 }

@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
@@ -29,14 +31,21 @@ func noCompletion(*cobra.Command, []string, string) ([]string, cobra.ShellCompDi
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// dynamic offers words from the cluster, except those already given, up to limit
-// arguments; 0 is no limit. Without a cluster nothing is offered, and no error is shown.
-func (s *session) dynamic(limit int, words func(context.Context) ([]string, error)) completion {
+// words returns what is offered of a cluster.
+type words func(context.Context, *cluster.Clients) ([]string, error)
+
+// arguments offers words, except those already given, up to limit arguments; 0 is no limit.
+// Without a cluster nothing is offered, and no error is shown.
+func (s *session) arguments(limit int, offered words) completion {
 	return func(command *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if limit > 0 && len(given) >= limit {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		all, err := words(command.Context())
+		clients, err := s.connect()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
+		}
+		all, err := offered(command.Context(), clients)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 		}
@@ -47,145 +56,98 @@ func (s *session) dynamic(limit int, words func(context.Context) ([]string, erro
 	}
 }
 
+// values offers words for a flag, whatever the arguments are.
+func (s *session) values(offered words) completion {
+	complete := s.arguments(0, offered)
+	return func(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return complete(command, nil, prefix)
+	}
+}
+
+// wordsOf lists objects, and returns the words of each, sorted and each once.
+func wordsOf[T any, L runtime.Object](
+	ctx context.Context, list func(context.Context, metav1.ListOptions) (L, error), of func(T) []string,
+) ([]string, error) {
+	objects, err := list(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	err = apimeta.EachListItem(objects, func(object runtime.Object) error {
+		if typed, ok := object.(T); ok {
+			all = append(all, of(typed)...)
+		}
+		return nil
+	})
+	slices.Sort(all)
+	return slices.Compact(all), err
+}
+
+func nameOf(object metav1.Object) []string { return []string{object.GetName()} }
+
+// tasksIn returns the names of tasks; if phases are given, of those in these phases.
+func tasksIn(phases ...v1.GPUTaskPhase) words {
+	return func(ctx context.Context, clients *cluster.Clients) ([]string, error) {
+		return wordsOf(ctx, clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).List, func(task *v1.GPUTask) []string {
+			if len(phases) > 0 && !slices.Contains(phases, task.Status.Phase) {
+				return nil
+			}
+			return []string{withDescription(task.Name, string(task.Status.Phase))}
+		})
+	}
+}
+
 // completeTasks offers names of tasks for up to limit arguments; 0 is no limit. If phases
 // are given, only tasks in these phases are offered.
 func (s *session) completeTasks(limit int, phases ...v1.GPUTaskPhase) completion {
-	return s.dynamic(limit, func(ctx context.Context) ([]string, error) {
-		clients, err := s.connect()
-		if err != nil {
-			return nil, err
-		}
-		tasks, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		var names []string
-		for i := range tasks.Items {
-			if phase := tasks.Items[i].Status.Phase; len(phases) == 0 || slices.Contains(phases, phase) {
-				names = append(names, withDescription(tasks.Items[i].Name, string(phase)))
-			}
-		}
-		return names, nil
-	})
+	return s.arguments(limit, tasksIn(phases...))
 }
 
-// completeSelectors offers the labels of the namespace's tasks, as KEY=VALUE.
-func (s *session) completeSelectors(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return s.dynamic(0, func(ctx context.Context) ([]string, error) {
-		clients, err := s.connect()
-		if err != nil {
-			return nil, err
-		}
-		tasks, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
+// selectors returns the labels of the namespace's tasks, as KEY=VALUE.
+func selectors(ctx context.Context, clients *cluster.Clients) ([]string, error) {
+	return wordsOf(ctx, clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).List, func(task *v1.GPUTask) []string {
 		var pairs []string
-		for i := range tasks.Items {
-			for key, value := range tasks.Items[i].Labels {
-				pairs = append(pairs, key+"="+value)
-			}
+		for key, value := range task.Labels {
+			pairs = append(pairs, key+"="+value)
 		}
-		slices.Sort(pairs)
-		return slices.Compact(pairs), nil
-	})(command, nil, prefix)
+		return pairs
+	})
 }
 
 // completePlans offers the names of MovePlans.
 func (s *session) completePlans(wanted func(*v1.MovePlan) bool) completion {
-	return s.dynamic(0, func(ctx context.Context) ([]string, error) {
-		clients, err := s.connect()
-		if err != nil {
-			return nil, err
-		}
-		plans, err := clients.Tasks.FalldioV1().MovePlans().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		var names []string
-		for i := range plans.Items {
-			if wanted(&plans.Items[i]) {
-				names = append(names, withDescription(plans.Items[i].Name, string(plans.Items[i].Status.Phase)))
+	return s.arguments(0, func(ctx context.Context, clients *cluster.Clients) ([]string, error) {
+		return wordsOf(ctx, clients.Tasks.FalldioV1().MovePlans().List, func(plan *v1.MovePlan) []string {
+			if !wanted(plan) {
+				return nil
 			}
-		}
-		return names, nil
+			return []string{withDescription(plan.Name, string(plan.Status.Phase))}
+		})
 	})
 }
 
-// completeQueues offers the names of GPUQueues for up to limit arguments; 0 is no limit.
-func (s *session) completeQueues(limit int) completion {
-	return s.dynamic(limit, func(ctx context.Context) ([]string, error) {
-		clients, err := s.connect()
-		if err != nil {
-			return nil, err
-		}
-		queues, err := clients.Tasks.FalldioV1().GPUQueues().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return namesOf(queues.Items, func(queue *v1.GPUQueue) string { return queue.Name }), nil
-	})
+func queues(ctx context.Context, clients *cluster.Clients) ([]string, error) {
+	return wordsOf(ctx, clients.Tasks.FalldioV1().GPUQueues().List, nameOf)
 }
 
-// completeNamespaces offers the names of namespaces.
-func (s *session) completeNamespaces(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return s.dynamic(0, func(ctx context.Context) ([]string, error) {
-		clients, err := s.connect()
-		if err != nil {
-			return nil, err
-		}
-		namespaces, err := clients.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return namesOf(namespaces.Items, func(namespace *corev1.Namespace) string { return namespace.Name }), nil
-	})(command, nil, prefix)
+func namespaces(ctx context.Context, clients *cluster.Clients) ([]string, error) {
+	return wordsOf(ctx, clients.Kube.CoreV1().Namespaces().List, nameOf)
 }
 
-// completeNodeLabel offers the values of a node label, such as models or pools.
-func (s *session) completeNodeLabel(label string) completion {
-	return func(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return s.dynamic(0, func(ctx context.Context) ([]string, error) {
-			clients, err := s.connect()
-			if err != nil {
-				return nil, err
+func priorities(ctx context.Context, clients *cluster.Clients) ([]string, error) {
+	return wordsOf(ctx, clients.Kube.SchedulingV1().PriorityClasses().List, nameOf)
+}
+
+// nodeLabel returns the values of a node label, such as models or pools.
+func nodeLabel(label string) words {
+	return func(ctx context.Context, clients *cluster.Clients) ([]string, error) {
+		return wordsOf(ctx, clients.Kube.CoreV1().Nodes().List, func(node metav1.Object) []string {
+			if value := node.GetLabels()[label]; value != "" {
+				return []string{value}
 			}
-			nodes, err := clients.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: label})
-			if err != nil {
-				return nil, err
-			}
-			values := namesOf(nodes.Items, func(node *corev1.Node) string { return node.Labels[label] })
-			slices.Sort(values)
-			return slices.DeleteFunc(slices.Compact(values), func(value string) bool { return value == "" }), nil
-		})(command, nil, prefix)
+			return nil
+		})
 	}
-}
-
-// completePriorities offers the names of PriorityClasses.
-func (s *session) completePriorities(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return s.dynamic(0, func(ctx context.Context) ([]string, error) {
-		clients, err := s.connect()
-		if err != nil {
-			return nil, err
-		}
-		classes, err := clients.Kube.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		var names []string
-		for i := range classes.Items {
-			names = append(names, classes.Items[i].Name)
-		}
-		return names, nil
-	})(command, nil, prefix)
-}
-
-func namesOf[T any](items []T, name func(*T) string) []string {
-	names := make([]string, len(items))
-	for i := range items {
-		names[i] = name(&items[i])
-	}
-	return names
 }
 
 // withDescription adds the description that shells show beside a word.

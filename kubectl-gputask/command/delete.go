@@ -6,10 +6,11 @@ package command
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/change"
@@ -38,7 +39,7 @@ that can't be deleted does not keep the others.`,
 		GroupID:           groupTasks,
 		Args:              d.args,
 		ValidArgsFunction: s.completeTasks(0),
-		RunE:              func(command *cobra.Command, names []string) error { return d.run(command.Context(), names) },
+		RunE:              s.onCluster(d.run),
 	}
 	flags := command.Flags()
 	d.addTo(s, command)
@@ -48,18 +49,14 @@ that can't be deleted does not keep the others.`,
 	return command
 }
 
-func (d *deletion) run(ctx context.Context, names []string) error {
-	clients, err := d.connect()
-	if err != nil {
-		return err
-	}
+func (d *deletion) run(ctx context.Context, clients *cluster.Clients, names []string) error {
 	tasks, failures := d.find(ctx, d.session, clients, names)
 	if d.ignore {
-		failures = withoutMissing(failures)
+		failures = slices.DeleteFunc(failures, apierrors.IsNotFound)
 	}
 	var deleted []v1.GPUTask
 	for i := range tasks {
-		if err := change.Delete(ctx, clients, &tasks[i]); ignoreNotFound(err) != nil {
+		if err := change.Delete(ctx, clients, &tasks[i]); err != nil && !apierrors.IsNotFound(err) {
 			failures = append(failures, err)
 			continue
 		}
@@ -102,7 +99,7 @@ func (d *deletion) waitUntilGone(ctx context.Context, clients *cluster.Clients, 
 // countRemaining counts the tasks that still exist and their Pods.
 func countRemaining(ctx context.Context, clients *cluster.Clients, tasks []v1.GPUTask) (remaining int, err error) {
 	for i := range tasks {
-		pods, err := podsOf(ctx, clients, &tasks[i])
+		pods, err := cluster.PodsOf(ctx, clients, &tasks[i])
 		if err != nil {
 			return 0, err
 		}
@@ -110,22 +107,9 @@ func countRemaining(ctx context.Context, clients *cluster.Clients, tasks []v1.GP
 		task, err := clients.Tasks.FalldioV1().GPUTasks(tasks[i].Namespace).Get(ctx, tasks[i].Name, metav1.GetOptions{})
 		if err == nil && task.UID == tasks[i].UID {
 			remaining++
-		} else if ignoreNotFound(err) != nil {
+		} else if err != nil && !apierrors.IsNotFound(err) {
 			return 0, err
 		}
 	}
 	return remaining, nil
-}
-
-// podsOf returns the Pods that a task controls, ordered by index.
-func podsOf(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) ([]corev1.Pod, error) {
-	pods, err := cluster.PodsOf(ctx, clients, task)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]corev1.Pod, len(pods))
-	for i, pod := range pods {
-		list[i] = *pod
-	}
-	return list, nil
 }

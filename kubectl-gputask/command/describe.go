@@ -34,21 +34,15 @@ func newDescribe(s *session) *cobra.Command {
 		GroupID:           groupTasks,
 		Args:              d.args,
 		ValidArgsFunction: s.completeTasks(0),
-		RunE:              func(command *cobra.Command, names []string) error { return d.run(command.Context(), names) },
+		PreRunE:           checked(d.validate),
+		RunE:              s.onCluster(d.run),
 	}
 	d.selection.addTo(s, command)
 	d.addObjects(command)
 	return command
 }
 
-func (d *description) run(ctx context.Context, names []string) error {
-	if err := d.validate(); err != nil {
-		return err
-	}
-	clients, err := d.connect()
-	if err != nil {
-		return err
-	}
+func (d *description) run(ctx context.Context, clients *cluster.Clients, names []string) error {
 	tasks, failures := d.find(ctx, d.session, clients, names)
 	if !d.isText() {
 		if err := d.printTasks(d.Out, tasks, d.several(names)); err != nil {
@@ -68,7 +62,7 @@ func (d *description) run(ctx context.Context, names []string) error {
 }
 
 func (d *description) write(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) error {
-	pods, err := podsOf(ctx, clients, task)
+	pods, err := cluster.PodsOf(ctx, clients, task)
 	if err != nil {
 		return err
 	}
@@ -84,7 +78,7 @@ func (d *description) write(ctx context.Context, clients *cluster.Clients, task 
 	return nil
 }
 
-func uidsOf(pods []corev1.Pod) []types.UID {
+func uidsOf(pods []*corev1.Pod) []types.UID {
 	uids := make([]types.UID, len(pods))
 	for i := range pods {
 		uids[i] = pods[i].UID

@@ -6,7 +6,6 @@ package command
 import (
 	"errors"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/util/exec"
 )
@@ -37,11 +36,4 @@ func ExitCode(err error) int {
 		return remote.ExitStatus()
 	}
 	return 1
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

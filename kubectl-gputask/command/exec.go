@@ -4,6 +4,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,11 +48,13 @@ func newExec(s *session) *cobra.Command {
 				return errors.New("exec needs a name: kubectl gputask exec NAME -- COMMAND")
 			case len(args) < 2:
 				return errors.New("exec needs a command after --: kubectl gputask exec NAME -- COMMAND")
+			case e.tty && !e.stdin:
+				return errors.New("--tty: takes --stdin, as in -it")
 			}
 			return e.validate()
 		},
 		ValidArgsFunction: s.completeTasks(1, v1.PhaseRunning),
-		RunE:              func(command *cobra.Command, args []string) error { return e.run(command.Context(), args[0], args[1:]) },
+		RunE:              s.onCluster(e.run),
 	}
 	flags := command.Flags()
 	flags.StringVarP(&e.container, "container", "c", "", "container (default the one that has the GPUs)")
@@ -62,17 +65,10 @@ func newExec(s *session) *cobra.Command {
 	return command
 }
 
-func (e *execution) run(ctx context.Context, arg string, command []string) error {
-	if e.tty && !e.stdin {
-		return errors.New("--tty: takes --stdin, as in -it")
-	}
-	names, failures := taskNames([]string{arg})
+func (e *execution) run(ctx context.Context, clients *cluster.Clients, args []string) error {
+	names, failures := taskNames(args[:1])
 	if len(failures) > 0 {
 		return joined(failures)
-	}
-	clients, err := e.connect()
-	if err != nil {
-		return err
 	}
 	pod, err := e.pod(ctx, clients, names[0])
 	if err != nil {
@@ -81,7 +77,7 @@ func (e *execution) run(ctx context.Context, arg string, command []string) error
 	container := podlogs.ContainerOf(pod, e.container)
 	terminal := e.terminal()
 	options := &corev1.PodExecOptions{
-		Container: container, Command: command, Stdin: e.stdin, Stdout: true,
+		Container: container, Command: args[1:], Stdin: e.stdin, Stdout: true,
 		Stderr: !terminal.Raw, TTY: terminal.Raw, // a terminal has one output
 	}
 	executor, err := clients.Executor(pod, options)
@@ -97,7 +93,7 @@ func (e *execution) pod(ctx context.Context, clients *cluster.Clients, name stri
 	if err != nil {
 		return nil, err
 	}
-	pods, err := podsOf(ctx, clients, task)
+	pods, err := cluster.PodsOf(ctx, clients, task)
 	if err != nil {
 		return nil, err
 	}
@@ -106,13 +102,13 @@ func (e *execution) pod(ctx context.Context, clients *cluster.Clients, name stri
 	case err != nil:
 		return nil, err
 	case len(chosen) == 0:
-		return nil, fmt.Errorf("task %s has no Pods: %s", name, orHint(task.Status.Message))
+		return nil, fmt.Errorf("task %s has no Pods: %s", name, cmp.Or(task.Status.Message, hint))
 	case len(chosen) > 1:
 		return nil, fmt.Errorf("task %s has %d such Pods: choose one with --index, %s", name, len(chosen), abbreviated(labelsOf(chosen, e.indexLabel())))
 	case chosen[0].Status.Phase != corev1.PodRunning:
 		return nil, fmt.Errorf("nothing can run in Pod %s: it is %s", chosen[0].Name, chosen[0].Status.Phase)
 	}
-	return &chosen[0], nil
+	return chosen[0], nil
 }
 
 // terminal returns the terminal to be set up for the command. Without -t, or if the input is

@@ -40,6 +40,7 @@ that have a deadline. The rescheduler is assumed to run with its default options
 		GroupID:           groupCluster,
 		Args:              e.args,
 		ValidArgsFunction: s.completeTasks(0),
+		PreRunE:           checked(e.validate),
 		RunE:              func(command *cobra.Command, names []string) error { return e.run(command.Context(), names) },
 	}
 	e.clusterFlags.addTo(command)
@@ -49,9 +50,6 @@ that have a deadline. The rescheduler is assumed to run with its default options
 }
 
 func (e *explanation) run(ctx context.Context, names []string) error {
-	if err := e.validate(); err != nil {
-		return err
-	}
 	clients, observed, err := e.observe(ctx, &e.clusterFlags)
 	forbidden := err
 	if apierrors.IsForbidden(err) {
@@ -143,7 +141,7 @@ func (e *explanation) alone(ctx context.Context, clients *cluster.Clients, names
 	warnings := e.warnings(ctx, clients)
 	var answers []*analysis.Explanation
 	for i := range tasks {
-		pods, err := podsOf(ctx, clients, &tasks[i])
+		pods, err := cluster.PodsOf(ctx, clients, &tasks[i])
 		if err != nil {
 			failures = append(failures, err)
 			continue
@@ -158,24 +156,12 @@ func (e *explanation) alone(ctx context.Context, clients *cluster.Clients, names
 // write writes the answers one below the other, or as a list if several tasks were asked for.
 func (e *explanation) write(answers []*analysis.Explanation, several bool) error {
 	if e.isText() {
-		for i, answer := range answers {
-			if i > 0 {
-				fmt.Fprintln(e.Out)
-			}
-			show.Explanation(e.page(), answer)
-		}
+		showEach(e.session, answers, show.Explanation)
 		return nil
 	}
 	for _, answer := range answers {
 		answer.Task = answer.Task.DeepCopy()
 		answer.Task.ManagedFields = nil
 	}
-	switch {
-	case several:
-		return e.printValue(e.Out, map[string]any{"items": answers})
-	case len(answers) == 0:
-		return nil
-	default:
-		return e.printValue(e.Out, answers[0])
-	}
+	return printValues(&e.output, e.Out, answers, several)
 }

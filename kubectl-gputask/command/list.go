@@ -25,6 +25,7 @@ type listing struct {
 	everywhere bool
 	watch      bool
 	sortBy     string
+	field      *sortField
 }
 
 func newList(s *session) *cobra.Command {
@@ -45,7 +46,8 @@ func newList(s *session) *cobra.Command {
   # Those with the most restarts last, with columns of your own
   kubectl gputask list --sort-by=.status.restarts -o custom-columns=NAME:.metadata.name,RESTARTS:.status.restarts`,
 		ValidArgsFunction: s.completeTasks(0),
-		RunE:              func(command *cobra.Command, names []string) error { return l.run(command.Context(), names) },
+		PreRunE:           checked(l.validate),
+		RunE:              s.onCluster(l.run),
 	}
 	flags := command.Flags()
 	flags.StringVarP(&l.selector, "selector", "l", "", "only tasks with these labels, for example team=vision")
@@ -53,7 +55,7 @@ func newList(s *session) *cobra.Command {
 	flags.BoolVarP(&l.watch, "watch", "w", false, "after the list, a line or object for each change until Ctrl-C")
 	flags.StringVar(&l.sortBy, "sort-by", "", "field to sort by, as a JSONPath: .metadata.creationTimestamp; --watch sorts only the list")
 	flags.BoolVar(&l.noHeaders, "no-headers", false, "leave out the heading of the table")
-	complete(command, "selector", s.completeSelectors)
+	complete(command, "selector", s.values(selectors))
 	complete(command, "sort-by", fixed(".metadata.creationTimestamp", ".metadata.name", ".spec.priority", ".status.phase", ".status.restarts", ".status.startTime"))
 	l.addObjects(command, outputWide)
 	return command
@@ -69,18 +71,15 @@ func (l *listing) args(_ *cobra.Command, names []string) error {
 	return nil
 }
 
-func (l *listing) run(ctx context.Context, names []string) error {
-	if err := l.validate(); err != nil {
+func (l *listing) validate() (err error) {
+	if err := l.output.validate(); err != nil {
 		return err
 	}
-	field, err := newSortField(l.sortBy)
-	if err != nil {
-		return err
-	}
-	clients, err := l.connect()
-	if err != nil {
-		return err
-	}
+	l.field, err = newSortField(l.sortBy)
+	return err
+}
+
+func (l *listing) run(ctx context.Context, clients *cluster.Clients, names []string) error {
 	namespace := clients.Namespace
 	if l.everywhere {
 		namespace = metav1.NamespaceAll
@@ -89,7 +88,7 @@ func (l *listing) run(ctx context.Context, names []string) error {
 	if len(failures) > 0 && len(names) == 0 {
 		return joined(failures)
 	}
-	if err := field.sort(tasks); err != nil {
+	if err := l.field.sort(tasks); err != nil {
 		return err
 	}
 	table := show.NewTasks(show.TaskColumns{Namespaces: l.everywhere, Wide: l.format == outputWide, NoHeaders: l.noHeaders})

@@ -68,16 +68,12 @@ func (c *taskChanges) run(ctx context.Context, clients *cluster.Clients, namespa
 	if err := watched.SetWatchErrorHandlerWithContext(c.warnOf("gputasks")); err != nil {
 		return err
 	}
-	registration, err := watched.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { c.changed(object, false) },
-		UpdateFunc: func(_, object any) { c.changed(object, false) },
-		DeleteFunc: func(object any) { c.changed(informer.LastKnown(object), true) },
-	})
+	synced, err := informer.OnAnyChange(ctx, watched, c.changed)
 	if err != nil {
 		return err
 	}
 	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		if cache.WaitForCacheSync(ctx.Done(), synced) {
 			c.reportVanished(watched.GetStore())
 		}
 	}()
@@ -86,9 +82,8 @@ func (c *taskChanges) run(ctx context.Context, clients *cluster.Clients, namespa
 }
 
 // changed writes a task unless that version was written before.
-func (c *taskChanges) changed(object any, deleted bool) {
-	task, ok := object.(*v1.GPUTask)
-	if !ok || len(c.names) > 0 && !slices.Contains(c.names, task.Name) {
+func (c *taskChanges) changed(task *v1.GPUTask, deleted bool) {
+	if len(c.names) > 0 && !slices.Contains(c.names, task.Name) {
 		return
 	}
 	c.mu.Lock()

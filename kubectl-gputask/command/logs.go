@@ -4,9 +4,11 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -51,7 +53,8 @@ are finished. No line is lost or repeated.`,
   kubectl gputask logs -l team=vision -f --max-log-requests 32`,
 		Args:              l.args,
 		ValidArgsFunction: s.completeTasks(0),
-		RunE:              func(command *cobra.Command, names []string) error { return l.run(command.Context(), names) },
+		PreRunE:           checked(l.validate),
+		RunE:              s.onCluster(l.run),
 	}
 	flags := command.Flags()
 	flags.StringVarP(&l.Container, "container", "c", "", "container (default the one that has the GPUs)")
@@ -67,14 +70,7 @@ are finished. No line is lost or repeated.`,
 	return command
 }
 
-func (l *logs) run(ctx context.Context, names []string) error {
-	if err := l.validate(); err != nil {
-		return err
-	}
-	clients, err := l.connect()
-	if err != nil {
-		return err
-	}
+func (l *logs) run(ctx context.Context, clients *cluster.Clients, names []string) error {
 	tasks, failures := l.find(ctx, l.session, clients, names)
 	if l.follow && len(tasks) > 0 {
 		if err := l.followAll(ctx, clients, tasks); err != nil {
@@ -103,7 +99,7 @@ func (l *logs) validate() error {
 
 // print writes what the chosen Pods of a task have written so far.
 func (l *logs) print(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, several bool) []error {
-	pods, err := podsOf(ctx, clients, task)
+	pods, err := cluster.PodsOf(ctx, clients, task)
 	if err != nil {
 		return []error{err}
 	}
@@ -115,8 +111,8 @@ func (l *logs) print(ctx context.Context, clients *cluster.Clients, task *v1.GPU
 	missing := l.expected(task, chosen) - len(chosen)
 	prefixes := l.newPrefixes(task, chosen, several)
 	for i := range chosen {
-		log := &podlogs.Log{Options: l.Options, Kube: clients.Kube, Write: l.writer(prefixes.of(&chosen[i]))}
-		err := log.Print(ctx, &chosen[i])
+		log := &podlogs.Log{Options: l.Options, Kube: clients.Kube, Write: l.writer(prefixes.of(chosen[i]))}
+		err := log.Print(ctx, chosen[i])
 		if errors.Is(err, podlogs.ErrNotStarted) {
 			missing++
 		} else if err != nil {
@@ -124,13 +120,13 @@ func (l *logs) print(ctx context.Context, clients *cluster.Clients, task *v1.GPU
 		}
 	}
 	if missing > 0 {
-		fmt.Fprintf(l.ErrOut, "%s not begun: %s\n", plural.Count(missing, "Pod")+" "+plural.Verb(missing, "has", "have"), orHint(task.Status.Message))
+		fmt.Fprintf(l.ErrOut, "%s not begun: %s\n", plural.Count(missing, "Pod")+" "+plural.Verb(missing, "has", "have"), cmp.Or(task.Status.Message, hint))
 	}
 	return failures
 }
 
 // expected returns how many Pods the choice will have at the same time, as far as is known.
-func (l *logs) expected(task *v1.GPUTask, chosen []corev1.Pod) int {
+func (l *logs) expected(task *v1.GPUTask, chosen []*corev1.Pod) int {
 	switch {
 	case l.index >= 0:
 		return max(1, len(chosen))
@@ -148,7 +144,7 @@ type prefixes struct {
 	none  bool
 }
 
-func (l *logs) newPrefixes(task *v1.GPUTask, chosen []corev1.Pod, several bool) *prefixes {
+func (l *logs) newPrefixes(task *v1.GPUTask, chosen []*corev1.Pod, several bool) *prefixes {
 	p := &prefixes{logs: l, none: !l.prefix && !several && l.expected(task, chosen) == 1}
 	if replicas := gputask.Replicas(task); replicas > 1 {
 		p.width = len(gputask.PodName(task, replicas-1))
@@ -163,7 +159,8 @@ func (p *prefixes) of(pod *corev1.Pod) string {
 	if p.none {
 		return ""
 	}
-	return p.logs.page().Paint(colourOf(indexOf(pod)), fmt.Sprintf("%-*s |", p.width, pod.Name)) + " "
+	index, _ := strconv.Atoi(pod.Labels[v1.LabelIndex]) // 0 if it has none
+	return p.logs.page().Paint(colourOf(index), fmt.Sprintf("%-*s |", p.width, pod.Name)) + " "
 }
 
 // writer returns what writes lines as a whole, so that those of several Pods don't mix.
@@ -175,13 +172,8 @@ func (l *logs) writer(prefix string) func(string) {
 	}
 }
 
-// orHint returns a hint at "explain" for a task without a message.
-func orHint(message string) string {
-	if message == "" {
-		return "kubectl gputask explain says why"
-	}
-	return message
-}
+// hint is for a task without a message.
+const hint = "kubectl gputask explain says why"
 
 func colourOf(index int) show.Style {
 	styles := []show.Style{show.Green, show.Yellow, show.Blue, show.Purple, show.Red}

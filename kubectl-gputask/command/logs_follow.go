@@ -56,7 +56,7 @@ func (l *logs) followAll(ctx context.Context, clients *cluster.Clients, tasks []
 func (f *following) prepare(ctx context.Context, tasks []v1.GPUTask) error {
 	streams := 0
 	for i := range tasks {
-		pods, err := podsOf(ctx, f.clients, &tasks[i])
+		pods, err := cluster.PodsOf(ctx, f.clients, &tasks[i])
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (f *following) prepare(ctx context.Context, tasks []v1.GPUTask) error {
 		}
 		ended := 0
 		for j := range chosen {
-			if podfacts.Ended(&chosen[j]) {
+			if podfacts.Ended(chosen[j]) {
 				ended++
 			}
 		}
@@ -86,15 +86,14 @@ func (f *following) startFollowers(ctx context.Context, group *errgroup.Group, t
 		changed, over, running := f.pods.Changed(), true, 0
 		for i := range tasks {
 			over = f.pods.IsOver(&tasks[i]) && over
-			pods := f.pods.Pods(&tasks[i])
-			for j := range pods {
-				if !f.matches(&pods[j]) {
+			for _, pod := range f.pods.Pods(&tasks[i]) {
+				if !f.matches(pod) {
 					continue
 				}
-				if pods[j].Status.Phase == corev1.PodRunning {
+				if pod.Status.Phase == corev1.PodRunning {
 					running++
 				}
-				f.start(ctx, group, &tasks[i], &pods[j], f.prefixes[i], begun)
+				f.start(ctx, group, &tasks[i], pod, f.prefixes[i], begun)
 			}
 		}
 		f.warnOfLimit(running)

@@ -4,6 +4,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -52,20 +53,20 @@ func (m *members) indexLabel() string {
 
 // chosen returns the chosen ones of a task's Pods. It is an error if there are Pods, but none
 // that is meant.
-func (m *members) chosen(task *v1.GPUTask, pods []corev1.Pod) ([]corev1.Pod, error) {
-	list := slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !m.matches(&pod) })
+func (m *members) chosen(task *v1.GPUTask, pods []*corev1.Pod) ([]*corev1.Pod, error) {
+	list := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !m.matches(pod) })
 	if len(list) > 0 || len(pods) == 0 {
 		return list, nil
 	}
-	if m.role != "" && !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Labels[v1.LabelRole] == m.role }) {
-		return nil, fmt.Errorf("--role=%s: task %s has no Pods of this role, but of %s", m.role, task.Name, orNoRoles(labelsOf(pods, v1.LabelRole)))
+	if m.role != "" && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Labels[v1.LabelRole] == m.role }) {
+		return nil, fmt.Errorf("--role=%s: task %s has no Pods of this role, but of %s", m.role, task.Name, cmp.Or(strings.Join(labelsOf(pods, v1.LabelRole), ", "), "none"))
 	}
-	same := slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return m.role != "" && pod.Labels[v1.LabelRole] != m.role })
+	same := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return m.role != "" && pod.Labels[v1.LabelRole] != m.role })
 	return nil, fmt.Errorf("--index=%d: task %s has Pods with the indexes %s", m.index, task.Name, abbreviated(labelsOf(same, m.indexLabel())))
 }
 
 // labelsOf returns the values of a label in the order of the Pods, each once.
-func labelsOf(pods []corev1.Pod, label string) []string {
+func labelsOf(pods []*corev1.Pod, label string) []string {
 	var values []string
 	for i := range pods {
 		if value := pods[i].Labels[label]; value != "" && !slices.Contains(values, value) {
@@ -75,13 +76,6 @@ func labelsOf(pods []corev1.Pod, label string) []string {
 	return values
 }
 
-func orNoRoles(roles []string) string {
-	if len(roles) == 0 {
-		return "none"
-	}
-	return strings.Join(roles, ", ")
-}
-
 // abbreviated shortens "0, 1, 2, 3, 4" to "0 to 4".
 func abbreviated(indexes []string) string {
 	const most = 3
@@ -89,13 +83,4 @@ func abbreviated(indexes []string) string {
 		return indexes[0] + " to " + indexes[len(indexes)-1]
 	}
 	return strings.Join(indexes, ", ")
-}
-
-// indexOf returns a Pod's index in its task; 0 if it has none.
-func indexOf(pod *corev1.Pod) int {
-	index, err := strconv.Atoi(pod.Labels[v1.LabelIndex])
-	if err != nil {
-		return 0
-	}
-	return index
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd/get"
 	"sigs.k8s.io/yaml"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
@@ -220,6 +221,28 @@ func (o *output) printValue(out io.Writer, value any) error {
 		return err
 	}
 	return o.printTemplate(out, text)
+}
+
+// printValues writes values as a list if several were asked for; otherwise the only one, if it was found.
+func printValues[T any](o *output, out io.Writer, values []T, several bool) error {
+	switch {
+	case several:
+		return o.printValue(out, map[string]any{"items": values})
+	case len(values) == 0:
+		return nil
+	default:
+		return o.printValue(out, values[0])
+	}
+}
+
+// showEach writes answers for people one below the other.
+func showEach[T any](s *session, answers []T, show func(*show.Page, T)) {
+	for i, answer := range answers {
+		if i > 0 {
+			fmt.Fprintln(s.Out)
+		}
+		show(s.page(), answer)
+	}
 }
 
 // printTemplate fills in a template with a value in JSON.

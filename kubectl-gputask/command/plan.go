@@ -164,23 +164,17 @@ func newPlanShow(s *session) *cobra.Command {
 		Short:             "Show all of a plan: what moves where, at what cost, and how far it is",
 		Args:              oneName,
 		ValidArgsFunction: s.completePlans(func(*v1.MovePlan) bool { return true }),
-		RunE: func(command *cobra.Command, args []string) error {
-			return s.showPlan(command.Context(), args[0], o, watch)
-		},
+		PreRunE:           checked(o.validate),
+		RunE: s.onCluster(func(ctx context.Context, clients *cluster.Clients, args []string) error {
+			return s.showPlan(ctx, clients, args[0], o, watch)
+		}),
 	}
 	command.Flags().BoolVarP(&watch, "watch", "w", false, "show its progress until it has ended")
 	o.addObjects(command)
 	return command
 }
 
-func (s *session) showPlan(ctx context.Context, name string, o *output, watch bool) error {
-	if err := o.validate(); err != nil {
-		return err
-	}
-	clients, err := s.connect()
-	if err != nil {
-		return err
-	}
+func (s *session) showPlan(ctx context.Context, clients *cluster.Clients, name string, o *output, watch bool) error {
 	plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -216,9 +210,7 @@ func newPlanApprove(s *session) *cobra.Command {
 		ValidArgsFunction: s.completePlans(func(plan *v1.MovePlan) bool {
 			return !moveplan.Finished(plan) && !plan.Spec.Approved && !plan.Spec.Abort
 		}),
-		RunE: func(command *cobra.Command, names []string) error {
-			return s.changePlans(command.Context(), names, "approved", change.Approve)
-		},
+		RunE: s.changePlans("approved", change.Approve),
 	}
 }
 
@@ -230,34 +222,32 @@ func newPlanAbort(s *session) *cobra.Command {
 		ValidArgsFunction: s.completePlans(func(plan *v1.MovePlan) bool {
 			return !moveplan.Finished(plan) && !plan.Spec.Abort
 		}),
-		RunE: func(command *cobra.Command, names []string) error {
-			return s.changePlans(command.Context(), names, "aborted", change.Abort)
-		},
+		RunE: s.changePlans("aborted", change.Abort),
 	}
 }
 
-// changePlans approves or aborts plans.
-func (s *session) changePlans(ctx context.Context, names []string, done string, apply func(context.Context, *cluster.Clients, *v1.MovePlan) (already bool, err error)) error {
-	clients, err := s.connect()
-	if err != nil {
-		return err
-	}
-	var failures []error
-	for _, name := range names {
-		plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			failures = append(failures, err)
-			continue
+// changePlans returns the RunE of a command that approves or aborts plans.
+func (s *session) changePlans(
+	done string, apply func(context.Context, *cluster.Clients, *v1.MovePlan) (already bool, err error),
+) func(*cobra.Command, []string) error {
+	return s.onCluster(func(ctx context.Context, clients *cluster.Clients, names []string) error {
+		var failures []error
+		for _, name := range names {
+			plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				failures = append(failures, err)
+				continue
+			}
+			already, err := apply(ctx, clients, plan)
+			switch {
+			case err != nil:
+				failures = append(failures, err)
+			case already:
+				s.printChange("moveplan", name, done+" already")
+			default:
+				s.printChange("moveplan", name, done)
+			}
 		}
-		already, err := apply(ctx, clients, plan)
-		switch {
-		case err != nil:
-			failures = append(failures, err)
-		case already:
-			s.printChange("moveplan", name, done+" already")
-		default:
-			s.printChange("moveplan", name, done)
-		}
-	}
-	return joined(failures)
+		return joined(failures)
+	})
 }

@@ -46,8 +46,9 @@ gpu-scheduler expects it to start. All times are in UTC.`,
 
   # What a queue gets, and why others are served before or after it
   kubectl gputask queue describe vision`,
-		ValidArgsFunction: s.completeQueues(0),
-		RunE:              func(command *cobra.Command, names []string) error { return q.run(command.Context(), names) },
+		ValidArgsFunction: s.arguments(0, queues),
+		PreRunE:           checked(q.validate),
+		RunE:              s.onCluster(q.run),
 	}
 	flags := command.Flags()
 	flags.BoolVarP(&q.everywhere, "all-namespaces", "A", false, "what waits in all namespaces")
@@ -58,17 +59,10 @@ gpu-scheduler expects it to start. All times are in UTC.`,
 	return command
 }
 
-func (q *lineup) run(ctx context.Context, args []string) error {
-	if err := q.validate(); err != nil {
-		return err
-	}
-	names, err := queueNames(args)
-	if err != nil {
-		return err
-	}
-	clients, err := q.connect()
-	if err != nil {
-		return err
+func (q *lineup) run(ctx context.Context, clients *cluster.Clients, args []string) error {
+	names, failures := queueNames(args)
+	if len(failures) > 0 {
+		return joined(failures)
 	}
 	namespace := clients.Namespace
 	if q.everywhere {
@@ -124,10 +118,7 @@ func (q *lineup) write(line *analysis.Line, list *cluster.QueueList, namespace s
 
 // nothingWaits tells that nothing waits, which is no error.
 func (q *lineup) nothingWaits(namespace string, names []string) {
-	where := "in namespace " + namespace
-	if namespace == metav1.NamespaceAll {
-		where = "in any namespace"
-	}
+	where := placeOf(namespace)
 	if len(names) > 0 {
 		where += " in " + strings.Join(names, ", ")
 	}
@@ -163,20 +154,6 @@ func missing(list *cluster.QueueList, names []string) error {
 }
 
 // queueNames returns the names, each once. "gpuqueue.falldio.com/vision" and "gpuqueue/vision" stand for "vision".
-func queueNames(args []string) ([]string, error) {
-	var names []string
-	for _, arg := range args {
-		name := arg
-		if kind, rest, qualified := strings.Cut(arg, "/"); qualified {
-			short := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(kind), "."+v1.GroupName), "."+v1.GroupVersion.Version)
-			if !slices.Contains([]string{"gpuqueue", "gpuqueues", "gpuq"}, short) || rest == "" {
-				return nil, fmt.Errorf("%s: is not the name of a GPUQueue", arg)
-			}
-			name = rest
-		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names, nil
+func queueNames(args []string) (names []string, failures []error) {
+	return namesOf("GPUQueue", []string{"gpuqueue", "gpuqueues", "gpuq"}, args)
 }

@@ -35,24 +35,18 @@ it, and why.
 What waits is shown of all namespaces, or of the user's namespace if no more is allowed: then
 the numbers are those of the queue's status, which is at most a minute old.`,
 		Args:              someNames,
-		ValidArgsFunction: s.completeQueues(0),
-		RunE:              func(command *cobra.Command, names []string) error { return d.run(command.Context(), names) },
+		ValidArgsFunction: s.arguments(0, queues),
+		PreRunE:           checked(d.validate),
+		RunE:              s.onCluster(d.run),
 	}
 	d.addTo(command)
 	return command
 }
 
-func (d *queueDescription) run(ctx context.Context, args []string) error {
-	if err := d.validate(); err != nil {
-		return err
-	}
-	names, err := queueNames(args)
-	if err != nil {
-		return err
-	}
-	clients, err := d.connect()
-	if err != nil {
-		return err
+func (d *queueDescription) run(ctx context.Context, clients *cluster.Clients, args []string) error {
+	names, failures := queueNames(args)
+	if len(failures) > 0 {
+		return joined(failures)
 	}
 	list, err := describable(ctx, clients)
 	if err != nil {
@@ -125,24 +119,12 @@ func everyoneOrOwn(ctx context.Context, clients *cluster.Clients) (work *cluster
 
 func (d *queueDescription) write(reports []*analysis.QueueReport, several bool) error {
 	if d.isText() {
-		for i, report := range reports {
-			if i > 0 {
-				fmt.Fprintln(d.Out)
-			}
-			show.Queue(d.page(), report)
-		}
+		showEach(d.session, reports, show.Queue)
 		return nil
 	}
 	for _, report := range reports {
 		report.Queue = report.Queue.DeepCopy()
 		report.Queue.ManagedFields = nil
 	}
-	switch {
-	case several:
-		return d.printValue(d.Out, map[string]any{"items": reports})
-	case len(reports) == 0:
-		return nil
-	default:
-		return d.printValue(d.Out, reports[0])
-	}
+	return printValues(&d.output, d.Out, reports, several)
 }

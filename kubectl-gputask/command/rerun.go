@@ -5,7 +5,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -41,7 +40,8 @@ train-r3.`,
   kubectl gputask rerun train --dry-run=client -o yaml`,
 		Args:              someNames,
 		ValidArgsFunction: s.completeTasks(0, v1.PhaseSucceeded, v1.PhaseFailed),
-		RunE:              func(command *cobra.Command, names []string) error { return r.run(command.Context(), names) },
+		PreRunE:           checked(r.creation.validate, r.output.validate),
+		RunE:              s.onCluster(r.run),
 	}
 	command.Flags().StringVar(&r.name, "name", "", "name of the new task")
 	complete(command, "name", noCompletion)
@@ -50,17 +50,10 @@ train-r3.`,
 	return command
 }
 
-func (r *rerunning) run(ctx context.Context, args []string) error {
-	if err := errors.Join(r.creation.validate(), r.output.validate()); err != nil {
-		return err
-	}
+func (r *rerunning) run(ctx context.Context, clients *cluster.Clients, args []string) error {
 	names, failures := taskNames(args)
 	if r.name != "" && len(args) > 1 {
 		return fmt.Errorf("--name=%s: is for one task, not for %d", r.name, len(args))
-	}
-	clients, err := r.connect()
-	if err != nil {
-		return err
 	}
 	var created []*v1.GPUTask
 	for _, name := range names {
@@ -71,10 +64,10 @@ func (r *rerunning) run(ctx context.Context, args []string) error {
 		}
 		created = append(created, task)
 	}
+	if r.wait == waitNone {
+		return joined(failures)
+	}
 	for _, task := range created {
-		if r.wait == waitNone {
-			break
-		}
 		if err := r.follow(ctx, clients, task, r.wait, r.timeout); err != nil {
 			failures = append(failures, err)
 		}

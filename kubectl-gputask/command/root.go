@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -52,7 +53,7 @@ and the rescheduler, so that they never disagree.`,
 	s.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&s.colour, "color", "auto", "colours in the output: auto, on a terminal unless NO_COLOR is set; always; or never")
 	complete(root, "color", fixed("auto", "always", "never"))
-	complete(root, "namespace", s.completeNamespaces)
+	complete(root, "namespace", s.values(namespaces))
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"}, &cobra.Group{ID: groupCluster, Title: "Cluster:"})
 	root.AddCommand(
 		newRun(s), newList(s), newDescribe(s), newLogs(s), newExec(s), newSuspend(s), newResume(s), newRerun(s), newDelete(s),
@@ -76,8 +77,30 @@ func complete(command *cobra.Command, flag string, how completion) {
 	_ = command.RegisterFlagCompletionFunc(flag, how)
 }
 
-// connect connects to the cluster.
 func (s *session) connect() (*cluster.Clients, error) { return s.Connect(s.config) }
+
+// onCluster returns a command's RunE, which connects to the cluster first.
+func (s *session) onCluster(run func(context.Context, *cluster.Clients, []string) error) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, args []string) error {
+		clients, err := s.connect()
+		if err != nil {
+			return err
+		}
+		return run(command.Context(), clients, args)
+	}
+}
+
+// checked returns a command's PreRunE, which checks its flags before anything is done.
+func checked(checks ...func() error) func(*cobra.Command, []string) error {
+	return func(*cobra.Command, []string) error {
+		for _, check := range checks {
+			if err := check(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
 
 // oneOf returns an error unless the flag's value is one of the choices.
 func oneOf(flag, value string, choices ...string) error {
@@ -104,8 +127,10 @@ func someNames(command *cobra.Command, args []string) error {
 }
 
 // pause waits until the next poll is due or ctx is done.
-func (s *session) pause(ctx context.Context) error {
-	timer := s.Clock.NewTimer(s.Poll)
+func (s *session) pause(ctx context.Context) error { return s.sleep(ctx, s.Poll) }
+
+func (s *session) sleep(ctx context.Context, length time.Duration) error {
+	timer := s.Clock.NewTimer(length)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -46,6 +46,7 @@ written as a manifest: "run ... --dry-run=client -o yaml" is a good start of one
 			return nil
 		},
 		ValidArgsFunction: noCompletion,
+		PreRunE:           checked(r.creation.validate, r.output.validate),
 		RunE:              func(command *cobra.Command, args []string) error { return r.run(command.Context(), args) },
 	}
 	r.taskFlags.addTo(s, command)
@@ -55,12 +56,6 @@ written as a manifest: "run ... --dry-run=client -o yaml" is a good start of one
 }
 
 func (r *running) run(ctx context.Context, args []string) error {
-	if err := r.creation.validate(); err != nil {
-		return err
-	}
-	if err := r.output.validate(); err != nil {
-		return err
-	}
 	task, err := r.task(args[0], args[1:])
 	if err != nil {
 		return err

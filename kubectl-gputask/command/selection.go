@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
@@ -27,7 +26,7 @@ type selection struct {
 func (l *selection) addTo(s *session, command *cobra.Command) {
 	command.Flags().StringVarP(&l.selector, "selector", "l", "", "tasks with these labels, for example team=vision")
 	command.Flags().BoolVar(&l.all, "all", false, "all tasks of the namespace")
-	complete(command, "selector", s.completeSelectors)
+	complete(command, "selector", s.values(selectors))
 }
 
 // args requires exactly one way of choosing tasks.
@@ -78,29 +77,32 @@ func (l *selection) find(ctx context.Context, s *session, clients *cluster.Clien
 	return tasks, failures
 }
 
-// withoutMissing returns the errors other than those of tasks that don't exist.
-func withoutMissing(failures []error) []error {
-	return slices.DeleteFunc(failures, apierrors.IsNotFound)
-}
-
 // noTasks tells that a choice is empty, which is no error.
 func (s *session) noTasks(namespace string) {
-	where := "in namespace " + namespace
+	fmt.Fprintf(s.ErrOut, "No tasks found %s.\n", placeOf(namespace))
+}
+
+func placeOf(namespace string) string {
 	if namespace == metav1.NamespaceAll {
-		where = "in any namespace"
+		return "in any namespace"
 	}
-	fmt.Fprintf(s.ErrOut, "No tasks found %s.\n", where)
+	return "in namespace " + namespace
 }
 
 // taskNames returns the names, each once. "gputask.falldio.com/train", as --output=name
 // writes it, and "gputask/train", as kubectl takes it, stand for "train".
 func taskNames(args []string) (names []string, failures []error) {
+	return namesOf("GPUTask", []string{"gputask", "gputasks", "gt"}, args)
+}
+
+// namesOf returns the names of objects of a kind, which may be written in front of them.
+func namesOf(kind string, words, args []string) (names []string, failures []error) {
 	for _, arg := range args {
 		name := arg
-		if kind, rest, qualified := strings.Cut(arg, "/"); qualified {
-			short := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(kind), "."+v1.GroupName), "."+v1.GroupVersion.Version)
-			if !slices.Contains([]string{"gputask", "gputasks", "gt"}, short) || rest == "" {
-				failures = append(failures, fmt.Errorf("%s: is not the name of a GPUTask", arg))
+		if word, rest, qualified := strings.Cut(arg, "/"); qualified {
+			short := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(word), "."+v1.GroupName), "."+v1.GroupVersion.Version)
+			if !slices.Contains(words, short) || rest == "" {
+				failures = append(failures, fmt.Errorf("%s: is not the name of a %s", arg, kind))
 				continue
 			}
 			name = rest

@@ -26,9 +26,7 @@ others again. With -l and --all, tasks that have finished are left out.`,
 		GroupID:           groupTasks,
 		Args:              choice.args,
 		ValidArgsFunction: s.completeTasks(0, v1.PhaseWaiting, v1.PhasePending, v1.PhaseRunning),
-		RunE: func(command *cobra.Command, names []string) error {
-			return s.setSuspend(command.Context(), choice, names, true)
-		},
+		RunE:              s.setSuspend(choice, true),
 	}
 	choice.addTo(s, command)
 	return command
@@ -42,45 +40,34 @@ func newResume(s *session) *cobra.Command {
 		GroupID:           groupTasks,
 		Args:              choice.args,
 		ValidArgsFunction: s.completeTasks(0, v1.PhaseSuspended),
-		RunE: func(command *cobra.Command, names []string) error {
-			return s.setSuspend(command.Context(), choice, names, false)
-		},
+		RunE:              s.setSuspend(choice, false),
 	}
 	choice.addTo(s, command)
 	return command
 }
 
-// setSuspend sets spec.suspend of each chosen task.
-func (s *session) setSuspend(ctx context.Context, choice *selection, names []string, suspend bool) error {
-	clients, err := s.connect()
-	if err != nil {
-		return err
-	}
-	tasks, failures := choice.find(ctx, s, clients, names)
-	for i := range tasks {
-		if len(names) == 0 && gputask.IsFinished(&tasks[i]) {
-			continue
-		}
-		if err := s.setSuspendOf(ctx, clients, &tasks[i], suspend); err != nil {
-			failures = append(failures, err)
-		}
-	}
-	return joined(failures)
-}
-
-func (s *session) setSuspendOf(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, suspend bool) error {
+// setSuspend returns the RunE of a command that sets spec.suspend of each chosen task.
+func (s *session) setSuspend(choice *selection, suspend bool) func(*cobra.Command, []string) error {
 	done, undone := "resumed", "not suspended"
 	if suspend {
 		done, undone = "suspended", "suspended already"
 	}
-	already, err := change.Suspend(ctx, clients, task, suspend)
-	switch {
-	case err != nil:
-		return err
-	case already:
-		s.printChange("gputask", task.Name, undone)
-	default:
-		s.printChange("gputask", task.Name, done)
-	}
-	return nil
+	return s.onCluster(func(ctx context.Context, clients *cluster.Clients, names []string) error {
+		tasks, failures := choice.find(ctx, s, clients, names)
+		for i := range tasks {
+			if len(names) == 0 && gputask.IsFinished(&tasks[i]) {
+				continue
+			}
+			already, err := change.Suspend(ctx, clients, &tasks[i], suspend)
+			switch {
+			case err != nil:
+				failures = append(failures, err)
+			case already:
+				s.printChange("gputask", tasks[i].Name, undone)
+			default:
+				s.printChange("gputask", tasks[i].Name, done)
+			}
+		}
+		return joined(failures)
+	})
 }

@@ -65,15 +65,11 @@ func (f *taskFlags) addTo(s *session, command *cobra.Command) {
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the task is kept after its end, in whole seconds (default forever)")
 	flags.BoolVar(&f.suspend, "suspend", false, "create it suspended: kubectl gputask resume starts it")
 	flags.StringVar(&f.rescheduling, "rescheduling", "", "whether the rescheduler may move it: Allowed or Never (default Allowed)")
-	complete(command, "gpu", s.completeNodeLabel(v1.LabelGPUModel))
-	complete(command, "node-pool", s.completeNodeLabel(v1.LabelNodePool))
-	complete(command, "priority", s.completePriorities)
-	complete(command, "queue", func(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return s.completeQueues(0)(command, nil, prefix)
-	})
-	complete(command, "depends-on", func(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return s.completeTasks(0)(command, nil, prefix)
-	})
+	complete(command, "gpu", s.values(nodeLabel(v1.LabelGPUModel)))
+	complete(command, "node-pool", s.values(nodeLabel(v1.LabelNodePool)))
+	complete(command, "priority", s.values(priorities))
+	complete(command, "queue", s.values(queues))
+	complete(command, "depends-on", s.values(tasksIn()))
 	complete(command, "failure-policy", fixed(string(v1.RestartTask), string(v1.RestartPod)))
 	complete(command, "rescheduling", fixed(string(v1.ReschedulingAllowed), string(v1.ReschedulingNever)))
 	for _, flag := range []string{"topology", "image", "gpu-amount", "gpu-profile", "max-runtime"} {
@@ -125,26 +121,23 @@ func (f *taskFlags) setNumbers(spec *v1.GPUTaskSpec) {
 
 func (f *taskFlags) setTimes(spec *v1.GPUTaskSpec) error {
 	flags := f.command.Flags()
-	if flags.Changed("deadline") {
-		seconds, err := wholeSeconds("deadline", f.deadline)
+	for _, given := range []struct {
+		flag   string
+		length time.Duration
+		set    func(seconds int32)
+	}{
+		{"deadline", f.deadline, func(seconds int32) { spec.ActiveDeadlineSeconds = new(int64(seconds)) }},
+		{"max-runtime", f.maxRuntime, func(seconds int32) { spec.MaxRuntimeSeconds = new(int64(seconds)) }},
+		{"ttl", f.ttl, func(seconds int32) { spec.TTLSecondsAfterFinished = &seconds }},
+	} {
+		if !flags.Changed(given.flag) {
+			continue
+		}
+		seconds, err := wholeSeconds(given.flag, given.length)
 		if err != nil {
 			return err
 		}
-		spec.ActiveDeadlineSeconds = new(int64(seconds))
-	}
-	if flags.Changed("max-runtime") {
-		seconds, err := wholeSeconds("max-runtime", f.maxRuntime)
-		if err != nil {
-			return err
-		}
-		spec.MaxRuntimeSeconds = new(int64(seconds))
-	}
-	if flags.Changed("ttl") {
-		seconds, err := wholeSeconds("ttl", f.ttl)
-		if err != nil {
-			return err
-		}
-		spec.TTLSecondsAfterFinished = &seconds
+		given.set(seconds)
 	}
 	return nil
 }

@@ -93,12 +93,8 @@ func (t *top) refreshUntilDone(ctx context.Context) error {
 		if err := t.refresh(ctx, clients, watcher.Observe(t.Clock.Now())); err != nil {
 			return err
 		}
-		timer := t.Clock.NewTimer(t.interval)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C():
+		if t.sleep(ctx, t.interval) != nil {
+			return nil // Ctrl-C
 		}
 	}
 }

@@ -78,12 +78,7 @@ func (w *whatIf) run(ctx context.Context) error {
 	if !w.isText() {
 		return w.printValue(w.Out, answers)
 	}
-	for i, answer := range answers {
-		if i > 0 {
-			fmt.Fprintln(w.Out)
-		}
-		show.WhatIf(w.page(), answer)
-	}
+	showEach(w.session, answers, show.WhatIf)
 	w.noteUnknownQueues(observed)
 	return nil
 }

@@ -65,17 +65,9 @@ func (s *Server) task(w http.ResponseWriter, r *http.Request, viewer *access.Vie
 		}
 	})
 	if err != nil {
-		details.Explanation = rows.ExplanationOf(nil, analysis.Alone(task, values(pods)), now)
+		details.Explanation = rows.ExplanationOf(nil, analysis.Alone(task, pods), now)
 	}
 	answer(w, details)
-}
-
-func values(pods []*corev1.Pod) []corev1.Pod {
-	list := make([]corev1.Pod, len(pods))
-	for i, pod := range pods {
-		list[i] = *pod
-	}
-	return list
 }
 
 // maxPodEvents limits for how many of a task's Pods Events are listed: each takes a request.

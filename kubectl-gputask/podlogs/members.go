@@ -6,7 +6,6 @@ package podlogs
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -18,6 +17,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/informer"
 )
 
 // Members are the Pods of tasks of one namespace, kept up to date by a watch.
@@ -56,16 +56,12 @@ func Watch(ctx context.Context, clients *cluster.Clients, namespace string, task
 		if err := watched.SetWatchErrorHandlerWithContext(warn(what)); err != nil {
 			return nil, err
 		}
-		registration, err := watched.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { m.announce() },
-			UpdateFunc: func(any, any) { m.announce() },
-			DeleteFunc: func(any) { m.announce() },
-		})
+		synced, err := informer.OnAnyChange(ctx, watched, func(any, bool) { m.announce() })
 		if err != nil {
 			return nil, err
 		}
 		go watched.RunWithContext(ctx)
-		if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		if !cache.WaitForCacheSync(ctx.Done(), synced) {
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -88,14 +84,14 @@ func (m *Members) Changed() <-chan struct{} {
 }
 
 // Pods returns the Pods that a task controls.
-func (m *Members) Pods(task *v1.GPUTask) []corev1.Pod {
-	var pods []corev1.Pod
+func (m *Members) Pods(task *v1.GPUTask) []*corev1.Pod {
+	var pods []*corev1.Pod
 	for _, object := range m.pods.List() {
-		if pod, ok := object.(*corev1.Pod); ok && pod.Namespace == task.Namespace && metav1.IsControlledBy(pod, task) {
-			pods = append(pods, *pod)
+		if pod, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, pod)
 		}
 	}
-	return cluster.ControlledBy(slices.Clip(pods), task)
+	return cluster.ControlledBy(pods, task)
 }
 
 // pod returns a Pod of a task by name, or nil.

@@ -25,7 +25,7 @@ import (
 // Description is a task with its Pods and Events.
 type Description struct {
 	Task   *v1.GPUTask
-	Pods   []corev1.Pod
+	Pods   []*corev1.Pod
 	Events []corev1.Event
 	// Warnings are those of its Pods.
 	Warnings []analysis.PodWarning
@@ -153,10 +153,9 @@ func maxRuntimeText(task *v1.GPUTask) string {
 	return text
 }
 
-func describePods(p *Page, pods []corev1.Pod) {
+func describePods(p *Page, pods []*corev1.Pod) {
 	t := newTable("NAME", "PHASE", "NODE", "GPUS", "RESTARTS", "AGE", "MESSAGE")
-	for i := range pods {
-		pod := &pods[i]
+	for _, pod := range pods {
 		t.add(pod.Name, podPhase(pod), orNone(pod.Spec.NodeName), orNone(abbreviate(assignedGPUs(pod), 2)), restarts(pod),
 			p.Age(pod.CreationTimestamp.Time), podMessage(pod))
 	}

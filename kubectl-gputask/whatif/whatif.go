@@ -7,6 +7,7 @@ package whatif
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,7 +70,7 @@ func Parse(in io.Reader, name string) ([]*v1.GPUTask, error) {
 			continue // a document with only comments
 		}
 		if task.GroupVersionKind() != v1.TaskKind() {
-			return nil, fmt.Errorf("reading %s: %s %q: must be of apiVersion %s and kind %s", name, orObject(task.Kind), task.Name, v1.GroupVersion, v1.TaskKind().Kind)
+			return nil, fmt.Errorf("reading %s: %s %q: must be of apiVersion %s and kind %s", name, cmp.Or(task.Kind, "object"), task.Name, v1.GroupVersion, v1.TaskKind().Kind)
 		}
 		tasks = append(tasks, task)
 	}
@@ -92,13 +93,6 @@ func decode(document []byte) (*v1.GPUTask, error) {
 		return nil, err
 	}
 	return task, nil
-}
-
-func orObject(kind string) string {
-	if kind == "" {
-		return "object"
-	}
-	return kind
 }
 
 // Check has the API server validate and default a task. For users without the

@@ -16,7 +16,7 @@ func (p *Planner) startReports(ctx context.Context) {
 	if !p.args.ReportUnschedulableMembers {
 		return
 	}
-	p.reports = unschedulable.New(p.handle.ClientSet(), p.clock, p.registry, p.mayAct, p.makingRoom)
+	p.reports = unschedulable.New(p.handle.ClientSet(), p.clock, p.registry, p.term.MayAct, p.makingRoom)
 	go p.reports.Run(ctx)
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"falldio.github.io/gpu-controller/pkg/leadership"
 )
 
 func TestNothingIsPlannedBeforeTheSnapshotShowsAllPodsThatRan(t *testing.T) {
@@ -31,11 +33,11 @@ func TestNothingIsPlannedBeforeTheSnapshotShowsAllPodsThatRan(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.addNode("node-0", "a", 8)
-			f.current.Store(false)
+			f.begins(leadership.Always())
 			unseen, waits := at(pod("unseen", 1), "node-0", 0), pod("waits", 1)
 			f.comes(at(pod("seen", 1), "node-0", 1), waits)
 			f.podUpdated(nil, unseen)
-			if decision := f.decide(waits); decision.Node != "" || f.current.Load() {
+			if decision := f.decide(waits); decision.Node != "" || f.term.WasCurrent() {
 				t.Fatalf("at first: %+v", decision)
 			}
 			test.meanwhile(f, unseen)
@@ -51,7 +53,7 @@ func TestWaitingForTheSnapshotDoesNotCostMoreWithMorePods(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("node-0", "a", 8)
-	f.current.Store(false)
+	f.begins(leadership.Always())
 	for i := range 20_000 {
 		f.infos["node-0"].AddPod(at(pod(fmt.Sprint("runs-", i), 1), "node-0", i%8))
 		f.podUpdated(nil, at(pod(fmt.Sprint("runs-", i), 1), "node-0", i%8))
@@ -61,7 +63,7 @@ func TestWaitingForTheSnapshotDoesNotCostMoreWithMorePods(t *testing.T) {
 	least := time.Hour
 	for range 40 {
 		begin := time.Now()
-		if f.isCurrent() {
+		if f.term.IsCurrent() {
 			t.Fatal("a Pod is not shown, and not waited for")
 		}
 		least = min(least, time.Since(begin))

@@ -54,7 +54,7 @@ func (p *Planner) StartCycle(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool)
 func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Decision {
 	p.tidyCycles(p.clock.Now())
 	p.refresh(nodes)
-	if !p.isCurrent() {
+	if !p.term.IsCurrent() {
 		return p.waitUntilCurrent(pod)
 	}
 	if seat, hasSeat := p.registry.SeatOf(pod.UID); hasSeat {
@@ -68,6 +68,16 @@ func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Dec
 		return Decision{Waits: "waits for the other Pods of its gang"}
 	}
 	return p.try(attempt, nodes, scored)
+}
+
+// waitUntilCurrent requeues a Pod after a moment.
+func (p *Planner) waitUntilCurrent(pod *corev1.Pod) Decision {
+	if member := p.registry.Member(pod.UID); member != nil {
+		now := p.clock.Now()
+		soon := now.Add(shortestPause)
+		p.registry.FailUntil(member.Group(), now, soon, soon)
+	}
+	return Decision{Waits: "the scheduler has just started and does not know yet what is running"}
 }
 
 func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool) Decision {

@@ -45,7 +45,7 @@ func (p *Planner) evictVictims(ctx context.Context, group string, preemptor *cor
 	case refused != "":
 		p.logger.Info("Pods are preempted later", "for", klog.KObj(preemptor), "why", refused)
 	}
-	if err != nil || refused != "" || !stillNeeded || !p.mayAct() {
+	if err != nil || refused != "" || !stillNeeded || !p.term.MayAct() {
 		if p.claims.abandon(group, podUIDs(victims)) {
 			p.wake()
 		}

@@ -36,6 +36,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
+	"falldio.github.io/gpu-controller/scheduler/takeover"
 )
 
 const ours = "gpu-scheduler"
@@ -165,13 +166,19 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	f.devices = resourceclaims.NewTracker(cacheLag)
 	f.filters = filters.NewConsultant(f.filterSources())
 	f.line = f.newLine()
-	f.leader = leadership.Always()
-	f.fencer = binding.NewFencer(client, clock, "this")
-	f.binder = binding.NewBinder(client, f.leader, f.fencer)
+	f.begins(leadership.Always())
 	f.registry.Serve(ours)
 	f.registry.Start()
-	f.current.Store(true)
+	if !f.term.IsCurrent() {
+		tb.Fatal("nothing runs yet, and the snapshot does not show it")
+	}
 	return f
+}
+
+// begins gives the fixture a term in which no snapshot was seen yet.
+func (f *fixture) begins(leader takeover.Leader) {
+	fencer := binding.NewFencer(f.handle.client, f.clock, "this")
+	f.term, f.binder = takeover.NewTerm(f.takeoverSources(leader, fencer)), binding.NewBinder(f.handle.client, leader, fencer)
 }
 
 // addNode adds a node in a leaf, with so many cards: node-0, node-1 and so on.

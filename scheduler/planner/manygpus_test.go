@@ -15,6 +15,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/leadership"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -76,12 +77,12 @@ func TestAnEventOnTheNodeSaysWhichGPUsAreNotUsed(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.addNVIDIANode("a", 8)
-			f.current.Store(false)
+			f.begins(leadership.Always())
 			f.change("a", test.change)
 			if got := f.event(); got != "" {
 				t.Errorf("there is an Event while another process leads: %s", got)
 			}
-			f.current.Store(true)
+			f.term.IsCurrent()
 			node := f.infos["a"].Node()
 			f.nodeUpdated(node, node)
 			if got := f.event(); !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {

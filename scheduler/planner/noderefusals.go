@@ -76,7 +76,7 @@ func (p *Planner) podFailed(pod *corev1.Pod) {
 
 // reportRefusals tells who looks after a node that it is the last choice now.
 func (p *Planner) reportRefusals(last *corev1.Pod, verdict *noderefusals.Verdict) {
-	if !p.mayAct() || !p.mirror.Has(last.Spec.NodeName) {
+	if !p.term.MayAct() || !p.mirror.Has(last.Spec.NodeName) {
 		return
 	}
 	p.logger.Info("A node refuses Pods, and is their last choice for now", "node", last.Spec.NodeName, "pods", verdict.Pods, "tasks", verdict.Tasks,

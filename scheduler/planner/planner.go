@@ -40,6 +40,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/noderefusals"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
+	"falldio.github.io/gpu-controller/scheduler/takeover"
 	"falldio.github.io/gpu-controller/scheduler/unschedulable"
 )
 
@@ -97,29 +98,17 @@ type Planner struct {
 	awaitArrivals, awaitBudgets, awaitClaims atomic.Bool
 	// budgetsRaised counts how often that was ended by a budget that allows more.
 	budgetsRaised atomic.Uint64
-	// leader reports whether this process may act, fencer stops the Bindings of others,
-	// binder binds Pods.
-	leader Leader
-	fencer *binding.Fencer
+	// term is the time in which this process acts for the scheduler.
+	term   *takeover.Term
 	binder *binding.Binder
-	// takeover is what taking over waits for.
-	takeover takeover
-	// current is true once this process has taken over and the snapshots show all earlier
-	// Bindings.
-	current atomic.Bool
 	// filters asks kube-scheduler's filters about places.
 	filters *filters.Consultant
 	// mirrorTidied and cyclesTidied are when what was kept for Pods that are gone was dropped last.
 	mirrorTidied, cyclesTidied time.Time
 	// mirrorSize is how many bytes the mirror kept then.
 	mirrorSize int
-	// unseen are Pods that ran when this process took over, and that no snapshot has shown
-	// yet. It is only used in scheduling cycles.
-	unseen map[types.UID]string
 	// reports tells autoscalers about members of gangs; nil if it is switched off.
 	reports *unschedulable.Reporter
-	// foreign are other processes that bind Pods.
-	foreign foreignSchedulers
 	// line is the gangs that wait in GPUQueues.
 	line *queues.Line
 	// recorder records the decisions; nil if they are not recorded.
@@ -128,7 +117,7 @@ type Planner struct {
 
 // New returns a Planner. It starts watching Pods with the handle's informers, and runs
 // until ctx ends.
-func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader Leader, instance string, clock clock.WithTicker) (*Planner, error) {
+func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader takeover.Leader, instance string, clock clock.WithTicker) (*Planner, error) {
 	logger := klog.FromContext(ctx)
 	fencer := binding.NewFencer(handle.ClientSet(), clock, instance)
 	p := &Planner{
@@ -141,8 +130,9 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 		claims:       newClaims(),
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)),
 		devices:      resourceclaims.NewTracker(cacheLag),
-		leader:       leader, fencer: fencer, binder: binding.NewBinder(handle.ClientSet(), leader, fencer),
+		binder:       binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
+	p.term = takeover.NewTerm(p.takeoverSources(leader, fencer))
 	p.mirror.SetPreferenceTolerance(args.PreferenceTolerance)
 	p.registry.Handle(args.GPUResources)
 	var err error
@@ -177,6 +167,14 @@ func (p *Planner) capacitySources() capacity.Sources {
 func (p *Planner) filterSources() filters.Sources {
 	return filters.Sources{
 		Logger: p.logger, Clock: p.clock, Cluster: p.handle, Mirror: p.mirror, Terminating: p.registry.Terminating, HasAllocation: p.hasAllocation, Lag: cacheLag,
+	}
+}
+
+// takeoverSources are what a Term knows the cluster from.
+func (p *Planner) takeoverSources(leader takeover.Leader, fencer *binding.Fencer) takeover.Sources {
+	return takeover.Sources{
+		Client: p.handle.ClientSet(), Events: p.handle.EventRecorder().WithLogger(p.logger), Clock: p.clock, Logger: p.logger,
+		Leader: leader, Fencer: fencer, Registry: p.registry, Mirror: p.mirror,
 	}
 }
 
@@ -298,3 +296,7 @@ func (p *Planner) Bind(ctx context.Context, pod *corev1.Pod, node string, plan u
 
 // PermitTimeout returns how long a Pod may wait at the barrier.
 func (p *Planner) PermitTimeout() time.Duration { return config.Seconds(p.args.PermitTimeoutSeconds) }
+
+// Unready returns why this process, although it leads, does not schedule Pods with GPUs; empty if it does, or if it
+// does not lead.
+func (p *Planner) Unready() string { return p.term.Unready() }

@@ -68,7 +68,7 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if !preemption.Preempts(pod) {
 		return "its preemption policy is Never"
 	}
-	if !p.mayAct() {
+	if !p.term.MayAct() {
 		return ""
 	}
 	attempt := p.registry.Attempt(pod.UID)

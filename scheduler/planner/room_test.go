@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"falldio.github.io/gpu-controller/pkg/leadership"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
@@ -85,7 +86,7 @@ func TestPodsWithoutGPUsLeaveAGangWhatItClaims(t *testing.T) {
 func TestThoseTurnedAwayAreTriedAgainAlthoughNoPodWithGPUsHasCome(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.current.Store(false) // as in a process that has just started
+	f.begins(leadership.Always()) // as in a process that has just started
 	f.RequeueLater(pod("web", 0))
 	f.maintain(t.Context())
 	if got := f.handle.takeActivated(); !cmp.Equal(got, []string{"web"}) {

@@ -27,11 +27,12 @@ func (p *Planner) run(ctx context.Context) {
 		return
 	}
 	p.followFilters(ctx)
-	if !p.takeOver(ctx) {
+	if !p.term.Begin(ctx) {
 		return
 	}
-	go p.capacity.Run(ctx, p.current.Load) // beside the rest: no gang has to wait for it
-	go p.line.Estimate(ctx, p.mayAct)
+	p.do(p.registry.Start())
+	go p.capacity.Run(ctx, p.term.WasCurrent) // beside the rest: no gang has to wait for it
+	go p.line.Estimate(ctx, p.term.MayAct)
 	requeue, maintenance := p.clock.NewTicker(requeuePeriod), p.clock.NewTicker(maintenancePeriod)
 	defer requeue.Stop()
 	defer maintenance.Stop()
@@ -50,7 +51,7 @@ func (p *Planner) run(ctx context.Context) {
 
 func (p *Planner) maintain(ctx context.Context) {
 	defer p.admitTurnedAway() // also if no Pod with GPUs has had a cycle yet
-	if !p.current.Load() {
+	if !p.term.WasCurrent() {
 		return
 	}
 	now := p.clock.Now()
@@ -65,7 +66,7 @@ func (p *Planner) maintain(ctx context.Context) {
 	for uid, plan := range p.registry.Overdue(now.Add(-p.PermitTimeout())) {
 		p.Withdraw(uid, plan)
 	}
-	if p.mayAct() && p.evicting.CompareAndSwap(false, true) {
+	if p.term.MayAct() && p.evicting.CompareAndSwap(false, true) {
 		go func() {
 			defer p.evicting.Store(false)
 			p.evictPartial(ctx, p.registry.Partial(now, p.mirror.Moving()))

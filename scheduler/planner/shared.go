@@ -12,11 +12,12 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/takeover"
 )
 
 // Shared holds the one Planner of a process. Each profile has its own plugins.
 type Shared struct {
-	leader   Leader
+	leader   takeover.Leader
 	instance string
 
 	planner atomic.Pointer[Planner]
@@ -26,16 +27,8 @@ type Shared struct {
 	scored map[string]bool
 }
 
-// Leader reports whether this process may act for the scheduler.
-type Leader interface {
-	// Acquired returns a channel that is closed when this process becomes the leader.
-	Acquired() <-chan struct{}
-	// Leads reports whether it is the leader at this moment.
-	Leads() bool
-}
-
 // NewShared returns the Shared of a process. The instance is the process's unique name.
-func NewShared(leader Leader, instance string) *Shared {
+func NewShared(leader takeover.Leader, instance string) *Shared {
 	return &Shared{leader: leader, instance: instance}
 }
 

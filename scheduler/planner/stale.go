@@ -75,7 +75,7 @@ func (p *Planner) waitForClaims(attempt *gangs.Attempt, waits string) Decision {
 // release releases stale claims in the background, unless others are being released: then the
 // next attempt does it.
 func (p *Planner) release(claims []*resourcev1.ResourceClaim) {
-	if !p.mayAct() || !p.releasing.CompareAndSwap(false, true) {
+	if !p.term.MayAct() || !p.releasing.CompareAndSwap(false, true) {
 		return
 	}
 	go func() {
@@ -93,7 +93,7 @@ func (p *Planner) release(claims []*resourcev1.ResourceClaim) {
 // releaseClaim releases a claim in exactly the version that was found to be stale: it has been
 // written by nobody since.
 func (p *Planner) releaseClaim(ctx context.Context, claim *resourcev1.ResourceClaim) error {
-	if !p.leader.Leads() {
+	if !p.term.Leads() {
 		return errors.New("this process no longer leads")
 	}
 	client, claim := p.handle.ClientSet().ResourceV1().ResourceClaims(claim.Namespace), claim.DeepCopy()

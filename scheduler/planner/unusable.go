@@ -37,7 +37,7 @@ func (u *unusable) set(node, problem string) (news bool) {
 // node: the kubelet makes one every few minutes.
 func (p *Planner) reportUnusable(node *corev1.Node) {
 	reason, problem := snapshot.Unusable(node)
-	if problem != "" && !p.mayAct() {
+	if problem != "" && !p.term.MayAct() {
 		return
 	}
 	if p.unusable.set(node.Name, problem) {

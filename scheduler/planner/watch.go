@@ -91,8 +91,8 @@ func (p *Planner) podUpdated(old, object any) {
 	}
 	arrived := before.Spec.NodeName == ""
 	p.noteNodeWorks(before, pod)
-	if arrived {
-		p.checkBinder(pod)
+	if arrived && p.term.IsForeign(pod) {
+		p.metrics.foreign.Inc()
 	}
 	if snapshot.ResourcesChanged(before, pod) || arrived && snapshot.HasGPUsOfClaim(pod) || arrived && p.awaitArrivals.CompareAndSwap(true, false) {
 		p.wake()

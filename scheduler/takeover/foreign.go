@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package takeover
 
 import (
 	"maps"
@@ -39,19 +39,18 @@ func (s *foreignSchedulers) shouldReport(instance string, now time.Time) bool {
 	return true
 }
 
-// checkBinder checks which scheduler bound a Pod that has just got its node: if it was
-// another gpu-scheduler, although this one leads, both give out the same GPUs.
-func (p *Planner) checkBinder(pod *corev1.Pod) {
-	instance := binding.InstanceOf(pod)
-	if instance == "" || instance == p.fencer.Instance() || !p.mayAct() || !p.mirror.Has(pod.Spec.NodeName) {
-		return
+// IsForeign reports whether a Pod that has just got its node was bound by another gpu-scheduler, although this one leads: both give
+// out the same GPUs. It tells those who look after them.
+func (t *Term) IsForeign(pod *corev1.Pod) bool {
+	instance, own := binding.InstanceOf(pod), t.sources.Fencer.Instance()
+	if instance == "" || instance == own || !t.MayAct() || !t.sources.Mirror.Has(pod.Spec.NodeName) {
+		return false
 	}
-	p.metrics.foreign.Inc()
-	if !p.foreign.shouldReport(instance, p.clock.Now()) {
-		return
+	if t.foreign.shouldReport(instance, t.sources.Clock.Now()) {
+		t.sources.Logger.Error(nil, "Another gpu-scheduler binds Pods beside this one: a GPU may be given twice, and the node refuses one of the Pods. Have them elect a leader with one lease, or give each node pools of its own",
+			"pod", klog.KObj(pod), "node", pod.Spec.NodeName, "instance", instance, "thisInstance", own)
+		t.sources.Events.Eventf(pod, nil, corev1.EventTypeWarning, "SecondScheduler", "Binding",
+			"Bound by %s, which schedules beside %s: both give out the same GPUs", instance, own)
 	}
-	p.logger.Error(nil, "Another gpu-scheduler binds Pods beside this one: a GPU may be given twice, and the node refuses one of the Pods. Have them elect a leader with one lease, or give each node pools of its own",
-		"pod", klog.KObj(pod), "node", pod.Spec.NodeName, "instance", instance, "thisInstance", p.fencer.Instance())
-	p.handle.EventRecorder().WithLogger(p.logger).Eventf(pod, nil, corev1.EventTypeWarning, "SecondScheduler", "Binding",
-		"Bound by %s, which schedules beside %s: both give out the same GPUs", instance, p.fencer.Instance())
+	return true
 }

@@ -3,10 +3,7 @@
 
 package allocation
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Request is a request for devices.
 type Request struct {
@@ -31,9 +28,8 @@ func (t *Topology) Choose(request Request) ([]string, error) {
 	if request.Size == 0 {
 		return []string{}, nil
 	}
-	chosen := newSearch(t, states, request.Size).run()
-	ids := make([]string, 0, len(chosen))
-	for _, place := range chosen {
+	ids := make([]string, 0, request.Size)
+	for _, place := range newSearch(t, states, request.Size).run() {
 		ids = append(ids, t.devices[place].ID)
 	}
 	return ids, nil
@@ -49,7 +45,8 @@ const (
 	required
 )
 
-// states returns the state of each device.
+// states returns the state of each device. None is avoided if the others suffice, and all of the
+// others are required if not.
 func (t *Topology) states(request Request) ([]state, error) {
 	states := make([]state, len(t.devices))
 	available, must := 0, 0
@@ -77,16 +74,23 @@ func (t *Topology) states(request Request) ([]state, error) {
 	if request.Size < must || request.Size > available {
 		return nil, fmt.Errorf("%d devices can't be chosen: %d are available, %d must be among them", request.Size, available, must)
 	}
+	settleAvoided(states, request.Size)
 	return states, nil
 }
 
-// indexes returns the indexes of the chosen devices, given their count in each class: those
-// with the lowest indexes of each class.
-func indexes(classes []class, counts []int) []int {
-	var chosen []int
-	for number := range classes {
-		chosen = append(chosen, classes[number].members[:counts[number]]...)
+func settleAvoided(states []state, size int) {
+	others := 0
+	for _, state := range states {
+		if state == free || state == required {
+			others++
+		}
 	}
-	slices.Sort(chosen)
-	return chosen
+	for place, state := range states {
+		switch {
+		case state == avoided && others >= size:
+			states[place] = unavailable
+		case state == free && others < size:
+			states[place] = required
+		}
+	}
 }

@@ -23,13 +23,11 @@
 //
 // Free are the available devices that are not to be avoided.
 //
-// The choice is a branch-and-bound search. Devices that differ only in their index
-// are one class (twins: the same group, NUMA node, state and links to all others), and
-// only the number of devices from each class is searched for: GPUs behind a switch are
-// one class for each NUMA node, however many they are. Along a branch only the links can
-// improve, and each device adds a limited number of them; that bounds it. The search is
-// exhaustive, and the choice therefore optimal, up to a fixed amount of work, which no
-// node with up to 16 devices has been found to need, be it without any symmetry or fully
-// symmetric; beyond that the best choice so far is taken, so that the time is bounded for
-// any number of devices. Even then no device to be avoided is chosen needlessly.
+// Devices that differ only in their index are one class (twins: the same group, NUMA node,
+// state and links to all others), and only the number of devices from each class is searched
+// for: GPUs behind a switch are one class for each NUMA node, however many they are. The
+// search tries all such numbers, and the choice is therefore optimal, up to a fixed amount of
+// work, which is enough for any node with up to 16 devices, even without any symmetry; beyond
+// that the best choice so far is taken, so that the time is bounded for any number of devices.
+// Even then no device to be avoided is chosen needlessly.
 package allocation

@@ -23,35 +23,14 @@ type fact struct {
 
 func facts() []fact {
 	return []fact{
-		{"nvmlDeviceGetName", func(d *device) nvml.Return {
-			name, ret := d.handle.GetName()
-			if ret == nvml.SUCCESS {
-				d.info.Product = name
-			}
-			return ret
-		}},
-		{"nvmlDeviceGetMemoryInfo", func(d *device) nvml.Return {
-			memory, ret := d.handle.GetMemoryInfo()
-			if ret == nvml.SUCCESS {
-				d.info.MemoryBytes = memory.Total
-			}
-			return ret
-		}},
-		{"nvmlDeviceGetPciInfo", func(d *device) nvml.Return {
-			pci, ret := d.handle.GetPciInfo()
-			if ret == nvml.SUCCESS {
-				d.address = addressOf(pci)
-				d.info.PCIBusID = busID(pci)
-			}
-			return ret
-		}},
-		{"nvmlDeviceGetMinorNumber", func(d *device) nvml.Return {
-			minor, ret := d.handle.GetMinorNumber()
-			if ret == nvml.SUCCESS {
-				d.info.Minor = minor
-			}
-			return ret
-		}},
+		known("nvmlDeviceGetName", nvml.Device.GetName, func(d *device, name string) { d.info.Product = name }),
+		known("nvmlDeviceGetMemoryInfo", nvml.Device.GetMemoryInfo, func(d *device, memory nvml.Memory) {
+			d.info.MemoryBytes = memory.Total
+		}),
+		known("nvmlDeviceGetPciInfo", nvml.Device.GetPciInfo, func(d *device, pci nvml.PciInfo) {
+			d.address, d.info.PCIBusID = addressOf(pci), busID(pci)
+		}),
+		known("nvmlDeviceGetMinorNumber", nvml.Device.GetMinorNumber, func(d *device, minor int) { d.info.Minor = minor }),
 		{"nvmlDeviceGetCudaComputeCapability", func(d *device) nvml.Return {
 			major, minor, ret := d.handle.GetCudaComputeCapability()
 			if ret == nvml.SUCCESS {
@@ -60,6 +39,17 @@ func facts() []fact {
 			return ret
 		}},
 	}
+}
+
+// known returns a fact that one call returns.
+func known[T any](call string, get func(nvml.Device) (T, nvml.Return), set func(*device, T)) fact {
+	return fact{call, func(d *device) nvml.Return {
+		value, ret := get(d.handle)
+		if ret == nvml.SUCCESS {
+			set(d, value)
+		}
+		return ret
+	}}
 }
 
 // readMissing retries the facts that the driver failed to return. If it returns one now, the

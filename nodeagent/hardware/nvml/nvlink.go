@@ -20,20 +20,21 @@ const linkStateCall = "nvmlDeviceGetNvLinkState"
 const linkInterval = time.Minute
 
 func linkReader() reader {
-	return reader{call: linkStateCall, quantities: []gpu.Quantity{gpu.NVLinks}, every: linkInterval,
-		read: func(d *device, sample *gpu.Sample) nvml.Return {
-			active, ret := activeLinks(d)
-			return set(sample, gpu.NVLinks, len(active), 1, ret)
-		}}
+	r := valueReader(linkStateCall, gpu.NVLinks, 1, func(d nvml.Device) (int, nvml.Return) {
+		active, ret := activeLinks(d)
+		return len(active), ret
+	})
+	r.every = linkInterval
+	return r
 }
 
 // activeLinks returns the numbers of a GPU's active links. It fails if the first link can't be
 // read, as without NVLink; others that can't be read do not exist or count as inactive.
-func activeLinks(d *device) ([]int, nvml.Return) {
+func activeLinks(d nvml.Device) ([]int, nvml.Return) {
 	var active []int
 	first := nvml.SUCCESS
 	for link := range nvml.NVLINK_MAX_LINKS {
-		state, ret := d.handle.GetNvLinkState(link)
+		state, ret := d.GetNvLinkState(link)
 		switch {
 		case fatal(ret):
 			return active, ret
@@ -100,7 +101,7 @@ func (s *session) matrix(all []links) [][]int {
 // linksOf reads a GPU's links. Links that do not exist or can't be read count as inactive.
 func (s *session) linksOf(d *device, gpus map[pciAddress]bool) links {
 	found := links{direct: map[pciAddress]int{}}
-	active, _ := activeLinks(d)
+	active, _ := activeLinks(d.handle)
 	found.active = len(active)
 	for _, link := range active {
 		remote, ret := d.handle.GetNvLinkRemotePciInfo(link)

@@ -44,16 +44,14 @@ func readers(pcieInterval time.Duration) []reader {
 	table := slices.Concat(memoryReaders(), engineReaders(), powerReaders(), clockReaders(), fabricReaders(), []reader{
 		linkReader(),
 		{call: "nvmlDeviceGetFieldValues", read: readFields, quantities: fieldQuantities()},
-		{call: "nvmlDeviceGetComputeRunningProcesses", quantities: []gpu.Quantity{gpu.Processes},
-			read: func(d *device, sample *gpu.Sample) nvml.Return {
-				processes, ret := d.handle.GetComputeRunningProcesses()
-				return set(sample, gpu.Processes, len(processes), 1, ret)
-			}},
-		{call: migModeCall, quantities: []gpu.Quantity{gpu.MIGMode},
-			read: func(d *device, sample *gpu.Sample) nvml.Return {
-				mode, _, ret := d.handle.GetMigMode()
-				return set(sample, gpu.MIGMode, mode, 1, ret)
-			}},
+		valueReader("nvmlDeviceGetComputeRunningProcesses", gpu.Processes, 1, func(d nvml.Device) (int, nvml.Return) {
+			processes, ret := d.GetComputeRunningProcesses()
+			return len(processes), ret
+		}),
+		valueReader(migModeCall, gpu.MIGMode, 1, func(d nvml.Device) (int, nvml.Return) {
+			mode, _, ret := d.GetMigMode()
+			return mode, ret
+		}),
 	})
 	if pcieInterval > 0 {
 		table = append(table, pcieReaders(pcieInterval)...)
@@ -77,13 +75,15 @@ func available(table []reader, symbols symbols) []reader {
 	return found
 }
 
-// set adds a value to the sample if the call succeeded, and returns the call's
-// status.
-func set[N int | uint32 | uint64](sample *gpu.Sample, quantity gpu.Quantity, value N, unit float64, ret nvml.Return) nvml.Return {
-	if ret == nvml.SUCCESS {
-		sample.Values[quantity] = float64(value) * unit
-	}
-	return ret
+// valueReader returns the reader of a single quantity, whose values have a unit.
+func valueReader[N int | uint32 | uint64](call string, quantity gpu.Quantity, unit float64, get func(nvml.Device) (N, nvml.Return)) reader {
+	return reader{call: call, quantities: []gpu.Quantity{quantity}, read: func(d *device, sample *gpu.Sample) nvml.Return {
+		value, ret := get(d.handle)
+		if ret == nvml.SUCCESS {
+			sample.Values[quantity] = float64(value) * unit
+		}
+		return ret
+	}}
 }
 
 // NVML's units.
@@ -134,46 +134,26 @@ func engineReaders() []reader {
 				}
 				return ret
 			}},
-		{call: "nvmlDeviceGetEncoderUtilization", quantities: []gpu.Quantity{gpu.EncoderUtilization},
-			read: func(d *device, sample *gpu.Sample) nvml.Return {
-				rate, _, ret := d.handle.GetEncoderUtilization()
-				return set(sample, gpu.EncoderUtilization, rate, percent, ret)
-			}},
-		{call: "nvmlDeviceGetDecoderUtilization", quantities: []gpu.Quantity{gpu.DecoderUtilization},
-			read: func(d *device, sample *gpu.Sample) nvml.Return {
-				rate, _, ret := d.handle.GetDecoderUtilization()
-				return set(sample, gpu.DecoderUtilization, rate, percent, ret)
-			}},
+		valueReader("nvmlDeviceGetEncoderUtilization", gpu.EncoderUtilization, percent, func(d nvml.Device) (uint32, nvml.Return) {
+			rate, _, ret := d.GetEncoderUtilization()
+			return rate, ret
+		}),
+		valueReader("nvmlDeviceGetDecoderUtilization", gpu.DecoderUtilization, percent, func(d nvml.Device) (uint32, nvml.Return) {
+			rate, _, ret := d.GetDecoderUtilization()
+			return rate, ret
+		}),
 	}
 }
 
 func powerReaders() []reader {
 	return []reader{
-		{call: "nvmlDeviceGetTemperature", quantities: []gpu.Quantity{gpu.Temperature},
-			read: func(d *device, sample *gpu.Sample) nvml.Return {
-				temperature, ret := d.handle.GetTemperature(nvml.TEMPERATURE_GPU)
-				return set(sample, gpu.Temperature, temperature, 1, ret)
-			}},
-		{call: "nvmlDeviceGetFanSpeed", quantities: []gpu.Quantity{gpu.FanSpeed},
-			read: func(d *device, sample *gpu.Sample) nvml.Return {
-				speed, ret := d.handle.GetFanSpeed()
-				return set(sample, gpu.FanSpeed, speed, percent, ret)
-			}},
-		{call: "nvmlDeviceGetPowerUsage", quantities: []gpu.Quantity{gpu.Power},
-			read: func(d *device, sample *gpu.Sample) nvml.Return {
-				power, ret := d.handle.GetPowerUsage()
-				return set(sample, gpu.Power, power, milli, ret)
-			}},
-		{call: "nvmlDeviceGetEnforcedPowerLimit", quantities: []gpu.Quantity{gpu.PowerLimit},
-			read: func(d *device, sample *gpu.Sample) nvml.Return {
-				limit, ret := d.handle.GetEnforcedPowerLimit()
-				return set(sample, gpu.PowerLimit, limit, milli, ret)
-			}},
-		{call: "nvmlDeviceGetPowerManagementLimit", quantities: []gpu.Quantity{gpu.PowerManagementLimit},
-			read: func(d *device, sample *gpu.Sample) nvml.Return {
-				limit, ret := d.handle.GetPowerManagementLimit()
-				return set(sample, gpu.PowerManagementLimit, limit, milli, ret)
-			}},
+		valueReader("nvmlDeviceGetTemperature", gpu.Temperature, 1, func(d nvml.Device) (uint32, nvml.Return) {
+			return d.GetTemperature(nvml.TEMPERATURE_GPU)
+		}),
+		valueReader("nvmlDeviceGetFanSpeed", gpu.FanSpeed, percent, nvml.Device.GetFanSpeed),
+		valueReader("nvmlDeviceGetPowerUsage", gpu.Power, milli, nvml.Device.GetPowerUsage),
+		valueReader("nvmlDeviceGetEnforcedPowerLimit", gpu.PowerLimit, milli, nvml.Device.GetEnforcedPowerLimit),
+		valueReader("nvmlDeviceGetPowerManagementLimit", gpu.PowerManagementLimit, milli, nvml.Device.GetPowerManagementLimit),
 	}
 }
 
@@ -181,38 +161,28 @@ func clockReaders() []reader {
 	return []reader{
 		clockReader("SM", nvml.CLOCK_SM, gpu.SMClock),
 		clockReader("MEM", nvml.CLOCK_MEM, gpu.MemoryClock),
-		{call: "nvmlDeviceGetCurrentClocksEventReasons", quantities: []gpu.Quantity{gpu.ThrottleReasons},
-			read: func(d *device, sample *gpu.Sample) nvml.Return {
-				reasons, ret := d.handle.GetCurrentClocksEventReasons()
-				return set(sample, gpu.ThrottleReasons, reasons, 1, ret)
-			}},
+		valueReader("nvmlDeviceGetCurrentClocksEventReasons", gpu.ThrottleReasons, 1, nvml.Device.GetCurrentClocksEventReasons),
 		// Its name before driver 535.
-		{call: "nvmlDeviceGetCurrentClocksThrottleReasons", quantities: []gpu.Quantity{gpu.ThrottleReasons},
-			read: func(d *device, sample *gpu.Sample) nvml.Return {
-				reasons, ret := d.handle.GetCurrentClocksThrottleReasons()
-				return set(sample, gpu.ThrottleReasons, reasons, 1, ret)
-			}},
+		valueReader("nvmlDeviceGetCurrentClocksThrottleReasons", gpu.ThrottleReasons, 1, nvml.Device.GetCurrentClocksThrottleReasons),
 	}
 }
 
 func clockReader(argument string, kind nvml.ClockType, quantity gpu.Quantity) reader {
-	return reader{call: "nvmlDeviceGetClockInfo", argument: argument, quantities: []gpu.Quantity{quantity},
-		read: func(d *device, sample *gpu.Sample) nvml.Return {
-			clock, ret := d.handle.GetClockInfo(kind)
-			return set(sample, quantity, clock, megahertz, ret)
-		}}
+	r := valueReader("nvmlDeviceGetClockInfo", quantity, megahertz, func(d nvml.Device) (uint32, nvml.Return) { return d.GetClockInfo(kind) })
+	r.argument = argument
+	return r
 }
 
 func pcieReaders(every time.Duration) []reader {
-	one := func(argument string, counter nvml.PcieUtilCounter, quantity gpu.Quantity) reader {
-		return reader{call: "nvmlDeviceGetPcieThroughput", argument: argument, quantities: []gpu.Quantity{quantity}, every: every,
-			read: func(d *device, sample *gpu.Sample) nvml.Return {
-				throughput, ret := d.handle.GetPcieThroughput(counter)
-				return set(sample, quantity, throughput, kilobyte, ret)
-			}}
+	throughput := func(argument string, counter nvml.PcieUtilCounter, quantity gpu.Quantity) reader {
+		r := valueReader("nvmlDeviceGetPcieThroughput", quantity, kilobyte, func(d nvml.Device) (uint32, nvml.Return) {
+			return d.GetPcieThroughput(counter)
+		})
+		r.argument, r.every = argument, every
+		return r
 	}
 	return []reader{
-		one("RX", nvml.PCIE_UTIL_RX_BYTES, gpu.PCIeReceived),
-		one("TX", nvml.PCIE_UTIL_TX_BYTES, gpu.PCIeTransmitted),
+		throughput("RX", nvml.PCIE_UTIL_RX_BYTES, gpu.PCIeReceived),
+		throughput("TX", nvml.PCIE_UTIL_TX_BYTES, gpu.PCIeTransmitted),
 	}
 }

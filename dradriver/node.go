@@ -59,9 +59,6 @@ type node struct {
 	publisher
 }
 
-// administratorDir has CDI specifications that an administrator has written.
-const administratorDir = "/etc/cdi"
-
 func newNode(ctx context.Context, client kubernetes.Interface, nodeMetadata metadata.Interface, source gpu.Source, opts *options) (*node, error) {
 	n := &node{name: opts.nodeName, opts: opts, clock: clock.RealClock{}, client: client, nodes: nodeMetadata, view: publish.NewView(), failed: make(chan error, 1)}
 	n.monitor = newMonitor(source, opts, n.clock, n.view.Paused)
@@ -69,7 +66,7 @@ func newNode(ctx context.Context, client kubernetes.Interface, nodeMetadata meta
 		return nil, fmt.Errorf("--kubelet-directory: %w", err)
 	}
 	n.writer = cdi.NewWriterOf(cdi.DRADriver(), opts.cdiSpecDir, newGenerator(ctx, opts), n.clock)
-	nodes := cdi.NewNodes(administratorDir, opts.cdiSpecDir)
+	nodes := cdi.NewNodes(cdi.AdministratorDir, opts.cdiSpecDir)
 	var err error
 	if n.kubelet, err = podresources.NewClient(opts.podResourcesSocket(), holders.Translate(n.monitor.Snapshot, nodes)); err != nil {
 		return nil, err

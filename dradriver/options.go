@@ -67,15 +67,11 @@ func (o *options) flags() *pflag.FlagSet {
 	o.Settings.AddFlags(flags,
 		"YAML file with many nodes and their profiles: one process publishes the GPUs of those that have the label for it, but gives no containers any",
 		"what XID errors do, where it differs from the default: see the node agent, which should have the same policy")
-	o.nodeFlags(flags)
-	o.Options.AddFlags(flags)
-	return flags
-}
-
-func (o *options) nodeFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeletDirectory, "kubelet-directory", o.kubeletDirectory, "the kubelet's folder, with plugins, plugins_registry and pod-resources")
 	flags.StringVar(&o.cdiSpecDir, "cdi-spec-dir", o.cdiSpecDir, "folder for the CDI specifications, the same on the node and for the driver")
 	o.nvidia.AddFlags(flags)
+	o.Options.AddFlags(flags)
+	return flags
 }
 
 // complete validates the options and derives the others from them.
@@ -85,19 +81,15 @@ func (o *options) complete(args []string) error {
 	require(len(args) == 0, "unexpected arguments %q: all settings are flags", args)
 	require(o.nodeName != "" || o.SimulatedNodes != "", "--node-name: must be given, or NODE_NAME be set")
 	require(o.pollInterval > 0, "--poll-interval=%v: must be greater than 0", o.pollInterval)
-	effect := resourceapi.DeviceTaintEffect(o.taintEffect)
-	require(effect == resourceapi.DeviceTaintEffectNoSchedule || effect == resourceapi.DeviceTaintEffectNoExecute,
-		"--taint-effect=%s: must be %s or %s", o.taintEffect, resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNoExecute)
+	problems.OneOf("taint-effect", o.taintEffect, string(resourceapi.DeviceTaintEffectNoSchedule), string(resourceapi.DeviceTaintEffectNoExecute))
 	for _, problem := range validation.IsValidLabelValue(o.model) {
 		require(false, "--gpu-model=%s: %s", o.model, problem)
 	}
-	for flag, path := range map[string]string{"kubelet-directory": o.kubeletDirectory, "cdi-spec-dir": o.cdiSpecDir, "host-root": o.nvidia.HostRoot} {
-		require(filepath.IsAbs(path), "--%s=%s: must be an absolute path", flag, path)
-	}
-	for flag, path := range map[string]string{"nvidia-driver-root": o.nvidia.DriverRoot, "nvidia-cdi-hook-path": o.nvidia.HookPath} {
-		require(path == "" || filepath.IsAbs(path), "--%s=%s: must be an absolute path", flag, path)
-	}
-	return errors.Join(append(problems, o.CompleteSettings())...)
+	problems.Absolute("kubelet-directory", o.kubeletDirectory)
+	problems.Absolute("cdi-spec-dir", o.cdiSpecDir)
+	o.nvidia.Check(&problems)
+	o.CompleteSettings(&problems)
+	return errors.Join(problems...)
 }
 
 // The folders below --kubelet-directory, and the socket in the last one.

@@ -38,7 +38,7 @@ type publisher struct {
 func (p *publisher) run(ctx context.Context) error {
 	for {
 		polled, described, held := p.gpus.Changed(), p.described(), p.held()
-		if snapshot := p.gpus.Snapshot(); isKnown(snapshot) && p.started() {
+		if snapshot := p.gpus.Snapshot(); snapshot.Known() && p.started() {
 			if err := p.update(ctx, snapshot); err != nil {
 				return err
 			}
@@ -51,12 +51,6 @@ func (p *publisher) run(ctx context.Context) error {
 		case <-held:
 		}
 	}
-}
-
-// isKnown reports whether a snapshot says which GPUs there are. Before a successful poll an empty
-// one does not mean that there are none. If the driver is gone later, all of them have a fault.
-func isKnown(snapshot *gpu.Snapshot) bool {
-	return len(snapshot.Devices) > 0 || (!snapshot.Taken.IsZero() && snapshot.Problem == nil)
 }
 
 func (p *publisher) update(ctx context.Context, snapshot *gpu.Snapshot) error {

@@ -78,7 +78,7 @@ func TestSlicesChangeOnlyWithTheGPUs(t *testing.T) {
 	}
 	for _, step := range steps {
 		got := "nothing"
-		if isKnown(step.snapshot) {
+		if step.snapshot.Known() {
 			if err := p.update(t.Context(), step.snapshot); err != nil {
 				t.Fatal(err)
 			}

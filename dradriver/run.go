@@ -24,10 +24,6 @@ import (
 	"falldio.github.io/gpu-controller/pkg/restconfig"
 )
 
-// nodeNameExtra is the user info's extra key with the node name of a token that is bound to a
-// Node, or to a Pod on a Node.
-const nodeNameExtra = "authentication.kubernetes.io/node-name"
-
 // run connects to the API server and gives out the GPUs of this node, or publishes those of
 // simulated ones, until ctx ends.
 func run(ctx context.Context, opts *options) error {
@@ -39,7 +35,8 @@ func run(ctx context.Context, opts *options) error {
 	config.QPS = -1 // writes are rare
 	sources := newSources(opts)
 	group, ctx := errgroup.WithContext(ctx)
-	var ready endpoints.Check
+	healthy := func(*http.Request) error { return nil }
+	ready := healthy
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if len(opts.Fleet) > 0 {
@@ -55,7 +52,7 @@ func run(ctx context.Context, opts *options) error {
 		if err != nil {
 			return err
 		}
-		nodes, err := kube.Metadata(configFor(config, opts.impersonate, opts.nodeName))
+		nodes, err := kube.Metadata(kube.ConfigFor(config, opts.impersonate, opts.nodeName))
 		if err != nil {
 			return err
 		}
@@ -69,7 +66,7 @@ func run(ctx context.Context, opts *options) error {
 	}
 	group.Go(func() error { return sources.readFaults(ctx) })
 	group.Go(func() error {
-		server := endpoints.New("bind-address", opts.bindAddress, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), healthy, orHealthy(ready))
+		server := endpoints.New("bind-address", opts.bindAddress, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), healthy, ready)
 		if opts.Simulated() {
 			server.Handle("POST /simulation/faults", endpoints.OnlyLoopback(sources.simulated.Handler()))
 		}
@@ -78,29 +75,9 @@ func run(ctx context.Context, opts *options) error {
 	return group.Wait()
 }
 
-func healthy(*http.Request) error { return nil }
-
-func orHealthy(check endpoints.Check) endpoints.Check {
-	if check == nil {
-		return healthy
-	}
-	return check
-}
-
 // newClient returns a client with all API groups, which the library for DRA drivers needs.
 func newClient(config *rest.Config, user, node string) (kubernetes.Interface, error) {
-	return kubernetes.NewForConfig(configFor(config, user, node))
-}
-
-// configFor returns the configuration of the clients for a node. It impersonates the user, if one is
-// set, as if with a token that is bound to the Node.
-func configFor(config *rest.Config, user, node string) *rest.Config {
-	if user == "" {
-		return config
-	}
-	config = rest.CopyConfig(config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Extra: map[string][]string{nodeNameExtra: {node}}}
-	return config
+	return kubernetes.NewForConfig(kube.ConfigFor(config, user, node))
 }
 
 // deleteSlices deletes what this driver has published for a node.

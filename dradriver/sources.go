@@ -31,9 +31,7 @@ func (s *sources) of(node string, profile *simulation.Profile) gpu.Source {
 	if !s.opts.Simulated() {
 		return nvml.New(nvml.Options{Library: s.opts.NVMLLibrary})
 	}
-	source := simulation.New(profile, node, s.clock)
-	s.simulated[node] = source
-	return source
+	return s.simulated.Add(node, profile, s.clock)
 }
 
 // readFaults injects the faults of the file, whenever it changes, until ctx ends.

@@ -12,9 +12,6 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
 )
 
-// administratorDir has CDI specifications that an administrator has written.
-const administratorDir = "/etc/cdi"
-
 // claimedGPUs finds out which GPUs the devices are that DRA drivers give to containers.
 type claimedGPUs struct {
 	snapshot func() *gpu.Snapshot
@@ -22,7 +19,7 @@ type claimedGPUs struct {
 }
 
 func newClaimedGPUs(snapshot func() *gpu.Snapshot, specDir string) *claimedGPUs {
-	return &claimedGPUs{snapshot, cdi.NewNodes(administratorDir, specDir)}
+	return &claimedGPUs{snapshot, cdi.NewNodes(cdi.AdministratorDir, specDir)}
 }
 
 // translate is a podresources.Translate. Drivers name devices as they like, but what they

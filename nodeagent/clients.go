@@ -12,10 +12,6 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/node/kube"
 )
 
-// nodeNameExtra is the user info's extra key with the node name of a token that is bound to a
-// Node, or to a Pod on a Node.
-const nodeNameExtra = "authentication.kubernetes.io/node-name"
-
 // clients are the clients of the API server.
 type clients struct {
 	config      *rest.Config
@@ -41,8 +37,7 @@ func newClients(ctx context.Context, config *rest.Config, impersonate string) (*
 	return c, nil
 }
 
-// forNode returns the client that writes for a node's agent. It impersonates the user, if one
-// is set, as if with a token that is bound to the Node.
+// forNode returns the client that writes for a node's agent.
 func (c *clients) forNode(node string) (metadata.Interface, error) {
 	if c.impersonate == "" {
 		return c.metadata, nil
@@ -52,10 +47,5 @@ func (c *clients) forNode(node string) (metadata.Interface, error) {
 
 // configFor returns the configuration of the clients that write for a node's agent.
 func (c *clients) configFor(node string) *rest.Config {
-	if c.impersonate == "" {
-		return c.config
-	}
-	config := rest.CopyConfig(c.config)
-	config.Impersonate.Extra = map[string][]string{nodeNameExtra: {node}}
-	return config
+	return kube.ConfigFor(c.config, c.impersonate, node)
 }

@@ -4,8 +4,6 @@
 package main
 
 import (
-	"errors"
-	"path/filepath"
 	"regexp"
 
 	"github.com/spf13/pflag"
@@ -32,10 +30,6 @@ type injectionOptions struct {
 	nvidia         nvidia.Options
 }
 
-func newInjectionOptions() injectionOptions {
-	return injectionOptions{strategy: strategyAuto, cdiKind: cdi.Kind, cdiSpecDir: cdi.DefaultDir, nvidia: nvidia.Options{HostRoot: "/"}}
-}
-
 func (o *injectionOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.strategy, "device-list-strategy", o.strategy,
 		"how containers get their GPUs: cdi-cri (the container runtime adds them, as a CDI specification describes them), envvar (NVIDIA's container runtime adds those in an environment variable, which a Pod can override), or auto: cdi-cri if the container runtime is known to support it, else envvar")
@@ -51,20 +45,12 @@ func (o *injectionOptions) addTo(flags *pflag.FlagSet) {
 // https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
 var cdiKinds = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?$`)
 
-// validate returns what is wrong with the options.
-func (o *injectionOptions) validate() error {
-	var problems program.Problems
+func (o *injectionOptions) validate(problems *program.Problems) {
 	require := problems.Require
-	require(o.strategy == strategyAuto || o.strategy == strategyCDI || o.strategy == strategyEnvVar,
-		"--device-list-strategy=%s: must be %s, %s or %s", o.strategy, strategyAuto, strategyCDI, strategyEnvVar)
+	problems.OneOf("device-list-strategy", o.strategy, strategyAuto, strategyCDI, strategyEnvVar)
 	require(o.visibleDevices == "" || resource.IsVariable(o.visibleDevices), "--visible-devices-env=%s: must be the name of an environment variable", o.visibleDevices)
 	require(cdiKinds.MatchString(o.cdiKind), "--cdi-kind=%s: must be a vendor and a class, for example nvidia.com/gpu", o.cdiKind)
 	require(o.cdiKind == cdi.Kind || o.strategy != strategyEnvVar, "--cdi-kind=%s: has no meaning with --device-list-strategy=%s", o.cdiKind, strategyEnvVar)
-	for flag, path := range map[string]string{"cdi-spec-dir": o.cdiSpecDir, "host-root": o.nvidia.HostRoot} {
-		require(filepath.IsAbs(path), "--%s=%s: must be an absolute path", flag, path)
-	}
-	for flag, path := range map[string]string{"nvidia-driver-root": o.nvidia.DriverRoot, "nvidia-cdi-hook-path": o.nvidia.HookPath} {
-		require(path == "" || filepath.IsAbs(path), "--%s=%s: must be an absolute path", flag, path)
-	}
-	return errors.Join(problems...)
+	problems.Absolute("cdi-spec-dir", o.cdiSpecDir)
+	o.nvidia.Check(problems)
 }

@@ -7,32 +7,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/spf13/pflag"
-
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi/nvidia"
 )
-
-// The values of --share-memory-limits: who limits the memory of a container's control group to
-// the share of a GPU.
-const (
-	memoryLimitsOff    = "off"
-	memoryLimitsDriver = "driver"
-)
-
-// addMemoryLimits adds the flag. It is off by default, since containers with shares would not
-// start on a node where NVIDIA's hook fails.
-func addMemoryLimits(value *string, flags *pflag.FlagSet) {
-	flags.StringVar(value, "share-memory-limits", *value,
-		"what limits the GPU memory that a container with a share can use, all its processes together: off (nothing), or driver: NVIDIA's driver from r615 on, for the container's control group (version 2); it needs cdi-cri and NVIDIA's Container Toolkit from 1.20 on")
-}
-
-func validateMemoryLimits(value string) error {
-	if value == memoryLimitsOff || value == memoryLimitsDriver {
-		return nil
-	}
-	return fmt.Errorf("--share-memory-limits=%s: must be %s or %s", value, memoryLimitsOff, memoryLimitsDriver)
-}
 
 // controllersFile is there if control groups are of version 2.
 const controllersFile = "/sys/fs/cgroup/cgroup.controllers"

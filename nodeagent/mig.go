@@ -10,12 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/deviceplugin"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/resource"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
@@ -39,6 +40,18 @@ type migPlugins struct {
 	byResource map[string]*deviceplugin.Plugin
 	// missing are resources that containers have, but that have no plugin yet, with the devices.
 	missing map[string][]string
+}
+
+// slicedGPUs returns the resource of whole GPUs beside which slices are served, if they are: without
+// falldio.com/gpu, nobody expects the agent to give out parts of GPUs.
+func (o *options) slicedGPUs() (gpus resource.Spec, sliced bool) {
+	at := slices.IndexFunc(o.served, func(spec resource.Spec) bool {
+		return spec.Kind == resource.GPUs && spec.Name == string(v1.ResourceGPU)
+	})
+	if at < 0 || o.mig != migSlices {
+		return resource.Spec{}, false
+	}
+	return o.served[at], true
 }
 
 // newMIGPlugins returns plugins that differ only in their resource.
@@ -104,7 +117,7 @@ func (m *migPlugins) observe(allocations []podresources.Allocation) {
 }
 
 // update sets the slices that the plugins offer, and runs those that are new in the group.
-func (m *migPlugins) update(ctx context.Context, group *errgroup.Group, snapshot *gpu.Snapshot) {
+func (m *migPlugins) update(ctx context.Context, group *wait.Group, snapshot *gpu.Snapshot) {
 	if m == nil {
 		return
 	}
@@ -129,7 +142,7 @@ func (m *migPlugins) update(ctx context.Context, group *errgroup.Group, snapshot
 
 // ensure returns the plugin of a resource, which it creates and runs if there is none; nil if
 // the resource is served otherwise.
-func (m *migPlugins) ensure(ctx context.Context, group *errgroup.Group, resource string) *deviceplugin.Plugin {
+func (m *migPlugins) ensure(ctx context.Context, group *wait.Group, resource string) *deviceplugin.Plugin {
 	if plugin := m.byResource[resource]; plugin != nil || slices.Contains(m.reserved, resource) {
 		return plugin
 	}
@@ -141,10 +154,7 @@ func (m *migPlugins) ensure(ctx context.Context, group *errgroup.Group, resource
 		return nil
 	}
 	m.byResource[resource] = plugin
-	group.Go(func() error {
-		plugin.Run(ctx)
-		return nil
-	})
+	group.StartWithContext(ctx, plugin.Run)
 	return plugin
 }
 

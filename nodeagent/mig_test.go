@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
@@ -22,17 +22,17 @@ type migFixture struct {
 	*testing.T
 	*migPlugins
 	ctx   context.Context //nolint:containedctx // that of the group
-	group *errgroup.Group
+	group *wait.Group
 }
 
 // newMIGFixture returns plugins that can't give the undescribed slice to containers.
 func newMIGFixture(t *testing.T, undescribed string, reserved ...string) *migFixture {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	group, ctx := errgroup.WithContext(ctx)
+	group := &wait.Group{}
 	t.Cleanup(func() {
 		cancel()
-		_ = group.Wait() // its functions return nil
+		group.Wait()
 	})
 	config := deviceplugin.Config{Dir: t.TempDir(), Clock: clock.RealClock{}}
 	available := func(uuid string) bool { return uuid != undescribed }
@@ -165,7 +165,7 @@ func TestWhenSlicesAreServed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			spec, served := opts.mig.gpusOf(opts.served)
+			spec, served := opts.slicedGPUs()
 			if served != test.want || served && spec.Environment != "NVIDIA_VISIBLE_DEVICES" {
 				t.Errorf("served: %t, with the variable %q", served, spec.Environment)
 			}

@@ -6,7 +6,7 @@ package main
 import (
 	"context"
 
-	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/deviceplugin"
@@ -33,7 +33,7 @@ func newMPSDaemon(opts *options, shares string, node *publish.View, c clock.Cloc
 	d.clients = &deviceplugin.MPS{
 		PipeDirectory: options.pipeDirectory, ShmDirectory: options.shmDirectory, Runs: d.watcher.Running,
 	}
-	if options.managed() {
+	if options.mode == mpsManaged {
 		d.supervisor = mps.NewSupervisor(mps.Config{
 			Program: options.program, PipeDirectory: options.pipeDirectory, LogDirectory: options.logDirectory,
 			QuitOnExit: opts.cleanUpOnExit, Watcher: d.watcher, Clock: c,
@@ -48,16 +48,10 @@ func newMPSDaemon(opts *options, shares string, node *publish.View, c clock.Cloc
 
 // start probes the daemon once, and then watches it, and keeps it running if need be, until
 // ctx ends.
-func (d *mpsDaemon) start(ctx context.Context, group *errgroup.Group) {
+func (d *mpsDaemon) start(ctx context.Context, group *wait.Group) {
 	d.watcher.Check(ctx)
-	group.Go(func() error {
-		d.watcher.Run(ctx)
-		return nil
-	})
+	group.StartWithContext(ctx, d.watcher.Run)
 	if d.supervisor != nil {
-		group.Go(func() error {
-			d.supervisor.Run(ctx)
-			return nil
-		})
+		group.StartWithContext(ctx, d.supervisor.Run)
 	}
 }

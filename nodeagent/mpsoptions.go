@@ -4,9 +4,6 @@
 package main
 
 import (
-	"errors"
-	"path/filepath"
-
 	"github.com/spf13/pflag"
 
 	"falldio.github.io/gpu-controller/pkg/program"
@@ -29,10 +26,6 @@ type mpsOptions struct {
 	program       string
 }
 
-func newMPSOptions() mpsOptions {
-	return mpsOptions{logDirectory: "/var/log/nvidia-mps", program: "nvidia-cuda-mps-control"}
-}
-
 func (o *mpsOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.mode, "mps", o.mode,
 		"who runs the control daemon of NVIDIA's Multi-Process Service, whose clients the containers with a share of a GPU become, with limits: off (nobody), external (somebody else) or managed (the agent); by default external if --mps-pipe-directory is set, else off")
@@ -44,21 +37,17 @@ func (o *mpsOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.program, "mps-control-program", o.program, "program of the MPS control daemon, for --mps=managed")
 }
 
-// validate returns all mistakes.
-func (o *mpsOptions) validate() error {
-	var problems program.Problems
+func (o *mpsOptions) validate(problems *program.Problems) {
 	require := problems.Require
-	require(o.mode == mpsAuto || o.mode == mpsOff || o.mode == mpsExternal || o.mode == mpsManaged,
-		"--mps=%s: must be %s, %s or %s", o.mode, mpsOff, mpsExternal, mpsManaged)
+	if o.mode != mpsAuto {
+		problems.OneOf("mps", o.mode, mpsOff, mpsExternal, mpsManaged)
+	}
 	require(o.pipeDirectory != "" || o.mode != mpsExternal && o.mode != mpsManaged, "--mps=%s: needs --mps-pipe-directory", o.mode)
 	require(o.shmDirectory == "" || o.pipeDirectory != "", "--mps-shm-directory: needs --mps-pipe-directory")
 	require(o.program != "", "--mps-control-program: must not be empty")
-	for flag, path := range map[string]string{
-		"mps-pipe-directory": o.pipeDirectory, "mps-shm-directory": o.shmDirectory, "mps-log-directory": o.logDirectory,
-	} {
-		require(path == "" || filepath.IsAbs(path), "--%s=%s: must be an absolute path", flag, path)
-	}
-	return errors.Join(problems...)
+	problems.AbsoluteOrNone("mps-pipe-directory", o.pipeDirectory)
+	problems.AbsoluteOrNone("mps-shm-directory", o.shmDirectory)
+	problems.AbsoluteOrNone("mps-log-directory", o.logDirectory)
 }
 
 // directory returns the directory of the daemon whose clients containers become; empty if
@@ -69,6 +58,3 @@ func (o *mpsOptions) directory() string {
 	}
 	return o.pipeDirectory
 }
-
-// managed reports whether the agent runs the daemon.
-func (o *mpsOptions) managed() bool { return o.mode == mpsManaged }

@@ -25,8 +25,8 @@ func TestWhoRunsMPS(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := opts.mps.directory(); got != test.directory || opts.mps.managed() != test.managed {
-				t.Errorf("directory %q, managed %v", got, opts.mps.managed())
+			if got := opts.mps.directory(); got != test.directory || (opts.mps.mode == mpsManaged) != test.managed {
+				t.Errorf("directory %q, mode %q", got, opts.mps.mode)
 			}
 		})
 	}

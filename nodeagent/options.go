@@ -4,9 +4,9 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/settings"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi/nvidia"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/resource"
 	"falldio.github.io/gpu-controller/nodeagent/node/labels"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -52,9 +54,9 @@ type options struct {
 	resources        []string
 	kubeletDirectory string
 	mps              mpsOptions
-	mig              migOptions
-	// memoryLimits says what limits the memory of containers with shares.
-	memoryLimits string
+	// mig says what is done with GPUs in MIG mode, memoryLimits what limits the memory of containers
+	// with shares.
+	mig, memoryLimits string
 
 	// variables are the environment variables that replace flags.
 	variables map[string]string
@@ -64,10 +66,18 @@ type options struct {
 	served   []resource.Spec
 }
 
-// The values of --mode.
+// The values of --mode, of --mig, of --process-metrics (the GPUs of which processes are read), and of
+// --share-memory-limits (who limits the memory of a container's control group to its share of a GPU).
 const (
-	modeFull    = "full"
-	modeObserve = "observe"
+	modeFull           = "full"
+	modeObserve        = "observe"
+	migSlices          = "slices"
+	migNone            = "none"
+	processesShared    = "shared"
+	processesAll       = "all"
+	processesOff       = "off"
+	memoryLimitsOff    = "off"
+	memoryLimitsDriver = "driver"
 )
 
 func newOptions() *options {
@@ -78,10 +88,10 @@ func newOptions() *options {
 		labelInterval:    time.Minute,
 		bindAddress:      "127.0.0.1:9836",
 		processMetrics:   processesShared,
-		probing:          newProbingOptions(),
-		injection:        newInjectionOptions(),
-		mps:              newMPSOptions(),
-		mig:              newMIGOptions(),
+		probing:          probingOptions{limit: 4, timeout: 10 * time.Second},
+		injection:        injectionOptions{strategy: strategyAuto, cdiKind: cdi.Kind, cdiSpecDir: cdi.DefaultDir, nvidia: nvidia.Options{HostRoot: "/"}},
+		mps:              mpsOptions{logDirectory: "/var/log/nvidia-mps", program: "nvidia-cuda-mps-control"},
+		mig:              migSlices,
 		memoryLimits:     memoryLimitsOff,
 		mode:             modeFull,
 		devicePlugin:     true,
@@ -102,12 +112,9 @@ func (o *options) flags() *pflag.FlagSet {
 	o.sourceFlags(flags)
 	o.publishFlags(flags)
 	o.pluginFlags(flags)
-	addProcessMetrics(&o.processMetrics, flags)
 	o.probing.addTo(flags)
 	o.injection.addTo(flags)
 	o.mps.addTo(flags)
-	o.mig.addTo(flags)
-	addMemoryLimits(&o.memoryLimits, flags)
 	o.Options.AddFlags(flags)
 	return flags
 }
@@ -129,6 +136,8 @@ func (o *options) publishFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.cleanUpOnExit, "clean-up-on-exit", o.cleanUpOnExit, "remove labels, annotation and condition from the Node on exit")
 	flags.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "address of /metrics, /healthz, /readyz and /probe; 0 for none")
 	flags.BoolVar(&o.dcgmNames, "dcgm-names", o.dcgmNames, "export metrics under the names of NVIDIA's dcgm-exporter as well")
+	flags.StringVar(&o.processMetrics, "process-metrics", o.processMetrics,
+		"of which GPUs to measure what each container uses: shared (by several containers, or given out in shares), all (that containers hold), or off; the agent must see the node's processes (hostPID)")
 }
 
 func (o *options) pluginFlags(flags *pflag.FlagSet) {
@@ -138,6 +147,11 @@ func (o *options) pluginFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.resources, "resource", o.resources,
 		"resource to serve, NAME=SOURCE[,env=VARIABLE], repeated for several; the source is gpus, shares (of the GPUs), simulated:COUNT or none; by default the environment variable resourcename. falldio.com/gpu brings falldio.com/gpu-percent=shares along; falldio.com/gpu-percent=none prevents that")
 	flags.StringVar(&o.kubeletDirectory, "kubelet-directory", o.kubeletDirectory, "the kubelet's folder, with device-plugins and pod-resources")
+	flags.StringVar(&o.mig, "mig", o.mig,
+		"what to do with GPUs in MIG mode: slices: give out their slices, as falldio.com/mig-1g.10gb and so on, where falldio.com/gpu is served; none: leave them alone")
+	// Off by default, since containers with shares would not start on a node where NVIDIA's hook fails.
+	flags.StringVar(&o.memoryLimits, "share-memory-limits", o.memoryLimits,
+		"what limits the GPU memory that a container with a share can use, all its processes together: off (nothing), or driver: NVIDIA's driver from r615 on, for the container's control group (version 2); it needs cdi-cri and NVIDIA's Container Toolkit from 1.20 on")
 }
 
 // complete validates the options and derives the others from them.
@@ -146,12 +160,15 @@ func (o *options) complete(args []string) error {
 	require := problems.Require
 	require(len(args) == 0, "unexpected arguments %q: all settings are flags", args)
 	require(o.nodeName != "" || o.SimulatedNodes != "", "--node-name: must be given, or NODE_NAME be set")
-	require(o.mode == modeFull || o.mode == modeObserve, "--mode=%s: must be %s or %s", o.mode, modeFull, modeObserve)
+	problems.OneOf("mode", o.mode, modeFull, modeObserve)
+	problems.OneOf("process-metrics", o.processMetrics, processesShared, processesAll, processesOff)
+	problems.OneOf("mig", o.mig, migSlices, migNone)
+	problems.OneOf("share-memory-limits", o.memoryLimits, memoryLimitsOff, memoryLimitsDriver)
 	require(o.mode == modeFull || o.devicePlugin, "--mode=%s: the kubelet says who holds which GPU; it is not asked with --device-plugin=false", modeObserve)
 	require(o.expectedGPUs >= 0, "--expected-gpus=%d: must not be negative", o.expectedGPUs)
 	require(o.expectedGPUs == 0 || o.SimulatedNodes == "", "--expected-gpus: has no meaning with --simulated-nodes, which may have different numbers of GPUs")
 	require(o.pcieInterval >= 0, "--pcie-interval=%v: must not be negative", o.pcieInterval)
-	require(filepath.IsAbs(o.kubeletDirectory), "--kubelet-directory=%s: must be an absolute path", o.kubeletDirectory)
+	problems.Absolute("kubelet-directory", o.kubeletDirectory)
 	require(o.labelInterval >= 0, "--label-interval=%v: must not be negative", o.labelInterval)
 	for _, problem := range validation.IsValidLabelValue(o.labels.Model) {
 		require(false, "--gpu-model=%s: %s", o.labels.Model, problem)
@@ -160,10 +177,10 @@ func (o *options) complete(args []string) error {
 	require(err == nil, "%s: %w", o.settingName("poll-schedule"), err)
 	err = o.completeResources()
 	require(err == nil, "%s: %w", o.settingName("resource"), err)
-	fleet := o.SimulatedNodes != ""
-	problems = append(problems, o.CompleteSettings(), o.probing.complete(fleet), o.injection.validate(), o.mps.validate(), o.mig.validate(),
-		validateProcessMetrics(o.processMetrics), validateMemoryLimits(o.memoryLimits))
-	return errors.Join(problems...)
+	o.CompleteSettings(&problems)
+	o.injection.validate(&problems)
+	o.mps.validate(&problems)
+	return errors.Join(append(problems, o.probing.complete(o.SimulatedNodes != ""))...)
 }
 
 // scheduleParser parses the specs of the agent's first version, "*/5 * * * * ?", and
@@ -198,12 +215,8 @@ const (
 )
 
 func (o *options) gpuVariable() string {
-	switch {
-	case o.injection.visibleDevices != "":
-		return o.injection.visibleDevices
-	case o.Simulated():
-		return simulatedVariable
-	default:
-		return nvidiaVariable
+	if o.Simulated() {
+		return cmp.Or(o.injection.visibleDevices, simulatedVariable)
 	}
+	return cmp.Or(o.injection.visibleDevices, nvidiaVariable)
 }

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -85,7 +85,7 @@ func newPlugins(a *agent, clients *clients, opts *options, injection *injection)
 			return nil, err
 		}
 	}
-	if spec, ok := opts.mig.gpusOf(opts.served); ok {
+	if spec, ok := opts.slicedGPUs(); ok {
 		config := p.config(&spec, opts)
 		config.Usage = p.usage
 		p.mig = newMIGPlugins(&config, injection.available, names)
@@ -97,20 +97,20 @@ func newPlugins(a *agent, clients *clients, opts *options, injection *injection)
 		a.events.Warn(publish.ReasonNotOffered, "GPUs are not offered to the kubelet, since containers could not get them: "+problem.Error())
 	}
 	a.metrics.Holders, a.metrics.Containers = p.holders, p.use
-	a.metrics.Plugins = p.metrics
+	a.metrics.Plugins = p.statuses
 	return p, nil
 }
 
 // running returns all plugins.
 func (p *plugins) running() []*deviceplugin.Plugin { return slices.Concat(p.all, p.mig.plugins()) }
 
-// metrics returns all plugins as sources of metrics.
-func (p *plugins) metrics() []metrics.Plugin {
-	var list []metrics.Plugin
+// statuses returns the states of all plugins by their resources.
+func (p *plugins) statuses() map[string]deviceplugin.Status {
+	statuses := map[string]deviceplugin.Status{}
 	for _, plugin := range p.running() {
-		list = append(list, pluginMetrics{plugin})
+		statuses[plugin.Resource()] = plugin.Status()
 	}
-	return list
+	return statuses
 }
 
 // namesOf returns the names of all resources, and by kind the names of those that are GPUs and
@@ -161,36 +161,22 @@ func (p *plugins) add(spec *resource.Spec, ofGPUs map[resource.Kind]string, opts
 
 // run runs the plugins until ctx ends.
 func (p *plugins) run(ctx context.Context, gpus *monitor.Monitor, restored <-chan struct{}) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		p.pods.Run(ctx)
-		return nil
-	})
+	var group wait.Group
+	group.StartWithContext(ctx, p.pods.Run)
 	p.await(ctx, restored, p.pods.Synced())
-	p.mps.start(ctx, group)
+	p.mps.start(ctx, &group)
 	p.holdDevices(ctx)
 	for _, plugin := range p.all {
-		group.Go(func() error {
-			plugin.Run(ctx)
-			return nil
-		})
+		group.StartWithContext(ctx, plugin.Run)
 	}
-	group.Go(func() error {
-		p.correctAfterAllocations(ctx)
-		return nil
-	})
-	group.Go(func() error {
-		p.updateDevices(ctx, group, gpus)
-		return nil
-	})
-	group.Go(func() error {
-		p.use.run(ctx, gpus)
-		return nil
-	})
+	group.StartWithContext(ctx, p.correctAfterAllocations)
+	group.Start(func() { p.updateDevices(ctx, &group, gpus) })
+	group.Start(func() { p.use.run(ctx, gpus) })
 	go p.injection.run(ctx, gpus) // not in the group, since it may hang in the driver
-	err := group.Wait()
+	group.Wait()
+	var err error
 	if p.cleanUp {
-		err = errors.Join(err, p.injection.remove())
+		err = p.injection.remove()
 	}
 	return errors.Join(err, p.kubelet.Close())
 }
@@ -227,13 +213,11 @@ func (p *plugins) holdDevices(ctx context.Context) {
 
 // updateDevices keeps the pools up to date with the GPUs, their slices and their health. Plugins
 // of slices run in the group.
-func (p *plugins) updateDevices(ctx context.Context, group *errgroup.Group, gpus *monitor.Monitor) {
+func (p *plugins) updateDevices(ctx context.Context, group *wait.Group, gpus *monitor.Monitor) {
 	for {
 		changed, described := gpus.Changed(), p.injection.changed()
 		snapshot := gpus.Snapshot()
-		// Before a successful poll an empty snapshot does not mean that there are no GPUs.
-		known := len(snapshot.Devices) > 0 || (!snapshot.Taken.IsZero() && snapshot.Problem == nil)
-		if known && p.injection.started() {
+		if snapshot.Known() && p.injection.started() {
 			if err := p.gpus.Set(p.devices(snapshot)); err != nil {
 				klog.FromContext(ctx).Error(err, "The GPUs can't be offered to the kubelet")
 			}
@@ -360,15 +344,3 @@ func (p *plugins) ready() error {
 }
 
 var errNotRegistered = errors.New("the kubelet has not been reached yet")
-
-// pluginMetrics adapts a plugin to metrics.Plugin.
-type pluginMetrics struct{ *deviceplugin.Plugin }
-
-// Registered implements metrics.Plugin.
-func (p pluginMetrics) Registered() bool { return p.Status().Registered }
-
-// Registrations implements metrics.Plugin.
-func (p pluginMetrics) Registrations() uint64 { return uint64(p.Status().Registrations) } //nolint:gosec // counts from 0
-
-// Allocations implements metrics.Plugin.
-func (p pluginMetrics) Allocations() uint64 { return uint64(p.Status().Allocations) } //nolint:gosec // counts from 0

@@ -4,16 +4,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/nodeagent/probe"
 	"falldio.github.io/gpu-controller/nodeagent/probe/allow"
@@ -33,10 +30,6 @@ type probingOptions struct {
 	// Derived from the above by complete.
 	targets *allow.List // nil if /probe is off
 	modules *blackbox.Modules
-}
-
-func newProbingOptions() probingOptions {
-	return probingOptions{limit: 4, timeout: 10 * time.Second}
 }
 
 func (o *probingOptions) addTo(flags *pflag.FlagSet) {
@@ -127,17 +120,4 @@ func (p *process) nodes() []string {
 		names = append(names, agent.node)
 	}
 	return names
-}
-
-// addNetworkJob adds the job that reads the file of the simulated network.
-func (p *process) addNetworkJob(jobs *jobs) {
-	if p.network == nil || p.opts.probing.networkFile == "" {
-		return
-	}
-	file := simulated.NewFile(p.opts.probing.networkFile, p.network)
-	jobs.add(cron.Every(time.Second), func(ctx context.Context) {
-		if err := file.Check(); err != nil {
-			klog.FromContext(ctx).Error(err, "The simulated network can't be read")
-		}
-	})
 }

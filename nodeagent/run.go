@@ -106,7 +106,14 @@ func (p *process) jobs(ctx context.Context) *jobs {
 			}
 		})
 	}
-	p.addNetworkJob(jobs)
+	if p.network != nil && p.opts.probing.networkFile != "" {
+		file := p.network.File(p.opts.probing.networkFile)
+		jobs.add(everySecond, func(ctx context.Context) {
+			if err := file.Check(); err != nil {
+				klog.FromContext(ctx).Error(err, "The simulated network can't be read")
+			}
+		})
+	}
 	return jobs
 }
 

@@ -11,7 +11,6 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/nvml"
-	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
 	"falldio.github.io/gpu-controller/nodeagent/node/labels"
 	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 )
@@ -26,7 +25,7 @@ func (p *process) makeAgents(ctx context.Context, clients *clients) error {
 	}
 	for i := range p.opts.Fleet {
 		node := &p.opts.Fleet[i]
-		if _, err := add(node.Name, p.simulate(node.Name, &node.Profile), labels.Options{Model: node.Model}); err != nil {
+		if _, err := add(node.Name, p.sources.Add(node.Name, &node.Profile, p.clock), labels.Options{Model: node.Model}); err != nil {
 			return err
 		}
 	}
@@ -49,7 +48,7 @@ func (p *process) makeAgents(ctx context.Context, clients *clients) error {
 // source returns the source of this node's GPUs.
 func (p *process) source() gpu.Source {
 	if p.opts.Simulated() {
-		source := p.simulate(p.opts.nodeName, p.opts.Profile)
+		source := p.sources.Add(p.opts.nodeName, p.opts.Profile, p.clock)
 		source.FindProcesses(os.DirFS(procDir))
 		return source
 	}
@@ -71,9 +70,3 @@ func (o *options) installed() func() bool {
 // variable tells that it reads. It is not set outside of containers; with any other value, such
 // as "void" for CDI, it is uncertain.
 func allVisible(variable string) bool { return variable == "" || variable == "all" }
-
-func (p *process) simulate(node string, profile *simulation.Profile) *simulation.Source {
-	source := simulation.New(profile, node, p.clock)
-	p.sources[node] = source
-	return source
-}

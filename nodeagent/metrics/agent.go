@@ -45,8 +45,8 @@ func (a *agentDescriptions) collect(into chan<- prometheus.Metric, node *Node, s
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		into <- constant(desc, prometheus.GaugeValue, value, append([]string{node.Name}, labels...)...)
 	}
-	counter := func(desc *prometheus.Desc, value uint64, labels ...string) {
-		into <- constant(desc, prometheus.CounterValue, float64(value), append([]string{node.Name}, labels...)...)
+	counter := func(desc *prometheus.Desc, value float64, labels ...string) {
+		into <- constant(desc, prometheus.CounterValue, value, append([]string{node.Name}, labels...)...)
 	}
 	statistics := node.GPUs.Statistics()
 	gauge(a.up, boolToFloat(snapshot.Problem == nil && !snapshot.Taken.IsZero()))
@@ -57,27 +57,29 @@ func (a *agentDescriptions) collect(into chan<- prometheus.Metric, node *Node, s
 	if !snapshot.Taken.IsZero() && snapshot.Problem == nil {
 		gauge(a.missing, float64(snapshot.Missing))
 	}
-	counter(a.polls, statistics.Polls, "success")
-	counter(a.polls, statistics.FailedPolls, "error")
-	counter(a.readErrors, statistics.FailedReads)
-	counter(a.processErrors, statistics.FailedProcesses)
+	counter(a.polls, float64(statistics.Polls), "success")
+	counter(a.polls, float64(statistics.FailedPolls), "error")
+	counter(a.readErrors, float64(statistics.FailedReads))
+	counter(a.processErrors, float64(statistics.FailedProcesses))
 	if summary, err := prometheus.NewConstSummary(a.duration, statistics.Polls, statistics.TotalDuration.Seconds(), nil, node.Name); err == nil {
 		into <- summary
 	}
 	if node.Writes != nil {
 		worked, failed := node.Writes()
-		counter(a.writes, worked, "success")
-		counter(a.writes, failed, "error")
+		counter(a.writes, float64(worked), "success")
+		counter(a.writes, float64(failed), "error")
 	}
 	if node.Shares != nil {
 		if up, configured := node.Shares.DaemonUp(); configured {
 			gauge(a.mps, boolToFloat(up))
 		}
 	}
-	for _, plugin := range node.plugins() {
-		gauge(a.registered, boolToFloat(plugin.Registered()), plugin.Resource())
-		counter(a.registrations, plugin.Registrations(), plugin.Resource())
-		counter(a.granted, plugin.Allocations(), plugin.Resource())
+	if node.Plugins != nil {
+		for resource, status := range node.Plugins() {
+			gauge(a.registered, boolToFloat(status.Registered), resource)
+			counter(a.registrations, float64(status.Registrations), resource)
+			counter(a.granted, float64(status.Allocations), resource)
+		}
 	}
 }
 

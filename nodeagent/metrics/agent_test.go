@@ -11,6 +11,7 @@ import (
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/deviceplugin"
 )
 
 func TestAgentShowsItsWork(t *testing.T) {
@@ -24,8 +25,8 @@ func TestAgentShowsItsWork(t *testing.T) {
 			},
 		},
 		Writes: func() (worked, failed uint64) { return 4, 5 },
-		Plugins: func() []Plugin {
-			return []Plugin{&fakePlugin{"falldio.com/gpu", true, 2, 30}, &fakePlugin{"falldio.com/rdma", false, 0, 0}}
+		Plugins: func() map[string]deviceplugin.Status {
+			return map[string]deviceplugin.Status{"falldio.com/gpu": {Registered: true, Registrations: 2, Allocations: 30}, "falldio.com/rdma": {}}
 		},
 	}
 	tests := map[string]struct {

@@ -11,6 +11,7 @@ import (
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/deviceplugin"
 )
 
 // Node is the source of one node's metrics.
@@ -29,27 +30,8 @@ type Node struct {
 	Shares Shares
 	// Containers may be nil.
 	Containers Containers
-	// Plugins returns the node's device plugins; it may be nil.
-	Plugins func() []Plugin
-}
-
-// Plugin is a device plugin.
-type Plugin interface {
-	// Resource returns the name of its resource.
-	Resource() string
-	// Registered reports whether the kubelet uses it.
-	Registered() bool
-	// Registrations returns how often it has registered, Allocations how many containers
-	// were given devices.
-	Registrations() uint64
-	Allocations() uint64
-}
-
-func (n *Node) plugins() []Plugin {
-	if n.Plugins == nil {
-		return nil
-	}
-	return n.Plugins()
+	// Plugins returns the states of the node's device plugins by their resources; it may be nil.
+	Plugins func() map[string]deviceplugin.Status
 }
 
 func (n *Node) holders(uuid string) []Holder {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/deviceplugin"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
 )
 
@@ -29,7 +30,9 @@ func everything(tb testing.TB, gpus int) *Node {
 	}
 	node := newNode("n1", devices...)
 	node.Writes = func() (worked, failed uint64) { return 1, 0 }
-	node.Plugins = func() []Plugin { return []Plugin{&fakePlugin{"falldio.com/gpu", true, 1, 1}} }
+	node.Plugins = func() map[string]deviceplugin.Status {
+		return map[string]deviceplugin.Status{"falldio.com/gpu": {Registered: true, Registrations: 1, Allocations: 1}}
+	}
 	node.Shares = &fakeShares{map[string][]Share{devices[0].UUID: {{"research", "serve-0", "gpu-task", "none"}}}, true, true}
 	node.Containers = fakeContainers{devices[0].UUID: {{"research", "serve-0", "gpu-task", 1, allQuantities()}}}
 	node.Holders = NewHolders(&fakeLister{allocations: allocations})

@@ -40,17 +40,6 @@ func (f *fakeLister) List(context.Context) ([]podresources.Allocation, error) {
 	return f.allocations, f.err
 }
 
-type fakePlugin struct {
-	resource                   string
-	registered                 bool
-	registrations, allocations uint64
-}
-
-func (p *fakePlugin) Resource() string      { return p.resource }
-func (p *fakePlugin) Registered() bool      { return p.registered }
-func (p *fakePlugin) Registrations() uint64 { return p.registrations }
-func (p *fakePlugin) Allocations() uint64   { return p.allocations }
-
 // device returns an H100 that measures nothing.
 func device(index int, change ...func(*gpu.Device)) gpu.Device {
 	d := gpu.Device{

@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -77,5 +80,23 @@ type Problems []error
 func (p *Problems) Require(holds bool, format string, values ...any) {
 	if !holds {
 		*p = append(*p, fmt.Errorf(format, values...))
+	}
+}
+
+// OneOf adds a problem if the value of a flag is none of the choices.
+func (p *Problems) OneOf(flag, value string, choices ...string) {
+	last := len(choices) - 1
+	p.Require(slices.Contains(choices, value), "--%s=%s: must be %s or %s", flag, value, strings.Join(choices[:last], ", "), choices[last])
+}
+
+// Absolute adds a problem if the path in a flag is relative.
+func (p *Problems) Absolute(flag, path string) {
+	p.Require(filepath.IsAbs(path), "--%s=%s: must be an absolute path", flag, path)
+}
+
+// AbsoluteOrNone adds a problem if there is a path in a flag, and it is relative.
+func (p *Problems) AbsoluteOrNone(flag, path string) {
+	if path != "" {
+		p.Absolute(flag, path)
 	}
 }

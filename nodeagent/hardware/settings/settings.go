@@ -6,7 +6,6 @@
 package settings
 
 import (
-	"errors"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -71,11 +70,10 @@ func (s *Settings) Simulated() bool {
 	return s.Source == SourceSimulated || s.SimulatedNodes != "" || (s.Source == sourceAuto && s.SimulationProfile != "")
 }
 
-// CompleteSettings checks the flags and derives the other settings from them. It returns all that is wrong.
-func (s *Settings) CompleteSettings() error {
-	var problems program.Problems
+// CompleteSettings checks the flags and derives the other settings from them.
+func (s *Settings) CompleteSettings(problems *program.Problems) {
+	s.check(problems)
 	require := problems.Require
-	s.check(require)
 	var err error
 	s.Policy, err = health.DefaultPolicy().With(s.XIDPolicy)
 	require(err == nil, "--xid-policy: %w", err)
@@ -89,13 +87,12 @@ func (s *Settings) CompleteSettings() error {
 		require(err == nil, "--simulated-nodes: %w", err)
 		require(err != nil || len(s.Fleet) > 0, "--simulated-nodes: the file has no nodes")
 	}
-	return errors.Join(problems...)
 }
 
-// check calls require with each condition of single flags, and the error if it does not hold.
-func (s *Settings) check(require func(holds bool, format string, values ...any)) {
-	require(s.Source == sourceAuto || s.Source == SourceNVML || s.Source == SourceSimulated,
-		"--source=%s: must be %s, %s or %s", s.Source, sourceAuto, SourceNVML, SourceSimulated)
+// check checks each flag by itself.
+func (s *Settings) check(problems *program.Problems) {
+	problems.OneOf("source", s.Source, sourceAuto, SourceNVML, SourceSimulated)
+	require := problems.Require
 	require(s.Simulated() || s.SimulationFaults == "", "--simulation-faults: the GPUs are not simulated; add --source=simulated")
 	require(s.Source != SourceNVML || s.SimulationProfile == "", "--simulation-profile: has no meaning with --source=nvml")
 	require(s.Source != SourceNVML || s.SimulatedNodes == "", "--simulated-nodes: has no meaning with --source=nvml")

@@ -4,61 +4,38 @@
 package simulation
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"reflect"
 	"slices"
 
 	"sigs.k8s.io/yaml"
+
+	"falldio.github.io/gpu-controller/pkg/configfile"
 )
 
 // FaultFile is a YAML file with a list of faults. Faults that are added to the file are
 // injected. When one is removed, its GPU recovers, and its other faults in the file are
 // injected again.
-type FaultFile struct {
-	path    string
-	inject  func(Fault) error
-	content []byte
-	faults  []Fault
-}
+type FaultFile = configfile.Watched[[]Fault]
 
-// NewFaultFile returns a FaultFile whose faults inject injects. The file need not exist yet.
+// NewFaultFile returns a FaultFile whose faults inject injects.
 func NewFaultFile(path string, inject func(Fault) error) *FaultFile {
-	return &FaultFile{path: path, inject: inject}
+	return &FaultFile{What: "the faults", Path: path, Parse: ParseFaults, Apply: func(before, after []Fault) error {
+		return change(before, after, inject)
+	}}
 }
 
-// Check reads the file and applies its changes. Call it periodically.
-func (f *FaultFile) Check() error {
-	content, err := os.ReadFile(f.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("reading the faults: %w", err)
-	}
-	if bytes.Equal(content, f.content) {
-		return nil
-	}
-	f.content = content
-	faults, err := ParseFaults(content)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
-	}
-	before := f.faults
-	f.faults = faults
-	return f.change(before, faults)
-}
-
-func (f *FaultFile) change(before, after []Fault) error {
+func change(before, after []Fault, inject func(Fault) error) error {
 	var problems []error
 	gone := without(before, after)
 	for i := range gone {
-		problems = append(problems, f.inject(Fault{Node: gone[i].Node, GPU: gone[i].GPU, Fault: Recovered}))
+		problems = append(problems, inject(Fault{Node: gone[i].Node, GPU: gone[i].GPU, Fault: Recovered}))
 	}
 	// A recovery ends all faults of its GPU, so the remaining ones are injected again.
 	stay := slices.DeleteFunc(slices.Clone(before), func(fault Fault) bool { return slices.ContainsFunc(gone, fault.overlaps) })
 	for _, fault := range without(after, stay) {
-		problems = append(problems, f.inject(fault))
+		problems = append(problems, inject(fault))
 	}
 	return errors.Join(problems...)
 }
@@ -71,17 +48,9 @@ func (f Fault) overlaps(other Fault) bool {
 
 // without returns the faults that are not among others.
 func without(faults, others []Fault) []Fault {
-	var rest []Fault
-	for _, fault := range faults {
-		found := false
-		for _, other := range others {
-			found = found || reflect.DeepEqual(fault, other)
-		}
-		if !found {
-			rest = append(rest, fault)
-		}
-	}
-	return rest
+	return slices.DeleteFunc(slices.Clone(faults), func(fault Fault) bool {
+		return slices.ContainsFunc(others, func(other Fault) bool { return reflect.DeepEqual(fault, other) })
+	})
 }
 
 // ParseFaults parses a list of faults from YAML. It can't check whether their GPUs exist.

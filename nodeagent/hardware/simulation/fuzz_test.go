@@ -27,7 +27,7 @@ func FuzzHandler(f *testing.F) {
 		source := New(profile, "n1", newClock())
 		uuid := UUID("n1", 0)
 		source.FindProcesses(fstest.MapFS{"7/environ": {Data: []byte(strings.ReplaceAll(environment, "GPU", uuid))}})
-		handler := Handler(func(string) (*Source, error) { return source, nil })
+		handler := Sources{"n1": source}.Handler()
 		recorder := httptest.NewRecorder()
 		fuzzlimit.Check(t, fuzzlimit.Parsing, len(body), func() {
 			handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/faults", strings.NewReader(body)))

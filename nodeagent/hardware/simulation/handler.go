@@ -13,9 +13,8 @@ import (
 // maxFaultBytes limits the size of a request.
 const maxFaultBytes = 64 << 10
 
-// Handler serves POST requests whose body is a Fault in JSON. find returns the Source of a
-// node, or an error that lists the existing ones.
-func Handler(find func(node string) (*Source, error)) http.Handler {
+// Handler serves POST requests whose body is a Fault in JSON, which is injected.
+func (s Sources) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var fault Fault
 		decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxFaultBytes))
@@ -25,12 +24,9 @@ func Handler(find func(node string) (*Source, error)) http.Handler {
 			err = errors.New("there is more after the JSON object")
 		}
 		if err != nil {
-			http.Error(w, fmt.Sprintf("reading the fault: %v", err), http.StatusBadRequest)
-			return
-		}
-		source, err := find(fault.Node)
-		if err == nil {
-			err = source.Inject(fault)
+			err = fmt.Errorf("reading the fault: %w", err)
+		} else {
+			err = s.inject(fault)
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)

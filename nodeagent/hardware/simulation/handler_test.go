@@ -4,7 +4,6 @@
 package simulation
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -40,12 +39,7 @@ func TestHandler(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			source := newSource(t, newClock())
-			handler := Handler(func(node string) (*Source, error) {
-				if node != "" && node != "n1" {
-					return nil, fmt.Errorf("node: %q is not one of n1", node)
-				}
-				return source, nil
-			})
+			handler := Sources{"n1": source}.Handler()
 			recorder := httptest.NewRecorder()
 			handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/simulation/faults", strings.NewReader(test.body)))
 			if recorder.Code != test.status {

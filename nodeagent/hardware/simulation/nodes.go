@@ -4,13 +4,12 @@
 package simulation
 
 import (
-	"fmt"
-	"os"
-
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
+
+	"falldio.github.io/gpu-controller/pkg/configfile"
 )
 
 // Node is one of many nodes whose GPUs one process simulates.
@@ -26,15 +25,7 @@ type Node struct {
 
 // LoadNodes loads a list of nodes from a YAML file.
 func LoadNodes(path string) ([]Node, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the user chose it
-	if err != nil {
-		return nil, fmt.Errorf("reading the simulated nodes: %w", err)
-	}
-	nodes, err := ParseNodes(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return nodes, nil
+	return configfile.Load("the simulated nodes", path, ParseNodes)
 }
 
 // ParseNodes parses a list of nodes from YAML. An error names the invalid field.

@@ -7,12 +7,13 @@ package simulation
 
 import (
 	"fmt"
-	"os"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
+
+	"falldio.github.io/gpu-controller/pkg/configfile"
 )
 
 // Profile describes the simulated GPUs of one node. All are of one model.
@@ -84,15 +85,7 @@ func Default() *Profile {
 
 // LoadProfile loads a profile from a YAML file.
 func LoadProfile(path string) (*Profile, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the user chose it
-	if err != nil {
-		return nil, fmt.Errorf("reading the simulation's profile: %w", err)
-	}
-	profile, err := ParseProfile(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return profile, nil
+	return configfile.Load("the simulation's profile", path, ParseProfile)
 }
 
 // ParseProfile parses a profile from YAML. An error names the invalid field.

@@ -11,9 +11,12 @@ const (
 	Kind   = Vendor + "/" + Class
 )
 
-// DefaultDir is where container runtimes look for the specifications of devices that may
-// change. /etc/cdi is for those that an administrator has written.
-const DefaultDir = "/var/run/cdi"
+// Where container runtimes look for specifications: in DefaultDir for those of devices that may
+// change, in AdministratorDir for those that an administrator has written.
+const (
+	DefaultDir       = "/var/run/cdi"
+	AdministratorDir = "/etc/cdi"
+)
 
 // Name returns the name by which the kubelet passes a device of a kind to the container
 // runtime.

@@ -28,6 +28,21 @@ func Metadata(config *rest.Config) (metadata.Interface, error) {
 	return metadata.NewForConfig(metadata.ConfigFor(config))
 }
 
+// nodeNameExtra is the user info's extra key with the node name of a token that is bound to a
+// Node, or to a Pod on a Node.
+const nodeNameExtra = "authentication.kubernetes.io/node-name"
+
+// ConfigFor returns the configuration of the clients that write for a node. They impersonate the user,
+// if one is set, as if with a token that is bound to the Node.
+func ConfigFor(config *rest.Config, user, node string) *rest.Config {
+	if user == "" {
+		return config
+	}
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Extra: map[string][]string{nodeNameExtra: {node}}}
+	return config
+}
+
 // newScheme returns a scheme with the whole objects that the agent handles, and with what the
 // API server may return instead.
 func newScheme() *runtime.Scheme {

@@ -6,10 +6,11 @@ package allow
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"falldio.github.io/gpu-controller/pkg/configfile"
 )
 
 // List is an allowlist of targets. An empty one allows nothing.
@@ -32,17 +33,7 @@ type entry struct {
 const anyPort = "*"
 
 // Load loads a list from a YAML file.
-func Load(path string) (*List, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the user chose it
-	if err != nil {
-		return nil, fmt.Errorf("reading the allowed targets: %w", err)
-	}
-	list, err := ParseList(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return list, nil
-}
+func Load(path string) (*List, error) { return configfile.Load("the allowed targets", path, ParseList) }
 
 // ParseList parses a list from YAML: strings, each a URL or a host as described in
 // docs/network-speed.md.

@@ -12,12 +12,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/prometheus/blackbox_exporter/config"
 	"gopkg.in/yaml.v3"
+
+	"falldio.github.io/gpu-controller/pkg/configfile"
 )
 
 //go:embed modules.yaml
@@ -33,15 +34,7 @@ func DefaultModules() (*Modules, error) { return ParseModules(defaultModules) }
 
 // LoadModules loads modules from a file.
 func LoadModules(path string) (*Modules, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the user chose it
-	if err != nil {
-		return nil, fmt.Errorf("reading the modules: %w", err)
-	}
-	modules, err := ParseModules(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return modules, nil
+	return configfile.Load("the modules", path, ParseModules)
 }
 
 // ParseModules parses modules in blackbox_exporter's format. Unknown fields are an error.

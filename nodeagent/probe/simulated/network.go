@@ -16,6 +16,7 @@ import (
 
 	"falldio.github.io/gpu-controller/nodeagent/probe"
 	"falldio.github.io/gpu-controller/nodeagent/probe/allow"
+	"falldio.github.io/gpu-controller/pkg/configfile"
 )
 
 // Modules are the ways to probe. The simulation does not distinguish them, but refuses unknown
@@ -45,6 +46,14 @@ func New(nodes []string, modules Modules, c clock.Clock) *Network {
 
 // SetRules replaces the rules.
 func (n *Network) SetRules(rules Rules) { n.rules.Store(&rules) }
+
+// File returns a YAML file with the rules, which it replaces.
+func (n *Network) File(path string) *configfile.Watched[Rules] {
+	return &configfile.Watched[Rules]{What: "the simulated network", Path: path, Parse: ParseRules, Apply: func(_, rules Rules) error {
+		n.SetRules(rules)
+		return nil
+	}}
+}
 
 // shown is how many names an error lists.
 const shown = 10

@@ -83,7 +83,7 @@ func TestFileMayChange(t *testing.T) {
 	t.Parallel()
 	network, _ := newNetwork(t, "n1")
 	path := filepath.Join(t.TempDir(), "network.yaml")
-	file := NewFile(path, network)
+	file := network.File(path)
 	for _, step := range []struct {
 		name, content, want string // the content "-" is no file
 		duration            time.Duration

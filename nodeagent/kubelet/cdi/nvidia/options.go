@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/nvml"
+	"falldio.github.io/gpu-controller/pkg/program"
 )
 
 // Options say where the driver is. Empty paths but HostRoot are looked up by Locate.
@@ -38,6 +39,13 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"folder on the node with NVIDIA's driver; by default /run/nvidia/driver if the GPU Operator has it there, else /")
 	flags.StringVar(&o.HookPath, "nvidia-cdi-hook-path", o.HookPath,
 		"path on the node of the program nvidia-cdi-hook, which comes with NVIDIA's Container Toolkit; by default where the GPU Operator or NVIDIA's packages have it")
+}
+
+// Check checks the flags.
+func (o *Options) Check(problems *program.Problems) {
+	problems.Absolute("host-root", o.HostRoot)
+	problems.AbsoluteOrNone("nvidia-driver-root", o.DriverRoot)
+	problems.AbsoluteOrNone("nvidia-cdi-hook-path", o.HookPath)
 }
 
 // ErrNoHook is why containers can't get GPUs by CDI.

@@ -65,7 +65,7 @@ func (p *Planner) Withdraw(uid types.UID, number uint64) { p.withdraw(uid, numbe
 // before that need not, such as one of a scheduler extender, which fails for all Pods.
 func (p *Planner) Unreserve(uid types.UID, number uint64) {
 	if fault := p.withdraw(uid, number); fault != "" {
-		p.faults.add(fault, p.clock.Now())
+		p.problems.BindingFailed(fault)
 	}
 }
 

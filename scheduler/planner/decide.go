@@ -291,7 +291,7 @@ func (p *Planner) lastChoices(attempt *gangs.Attempt) [][]string {
 
 // faultyNodes returns the nodes on which Pods could not be bound or started lately.
 func (p *Planner) faultyNodes(attempt *gangs.Attempt) []string {
-	return gangs.Union(p.faults.nodes(p.clock.Now()), p.refusingNodes(attempt))
+	return p.problems.LastChoices(attempt.Waiting[0].Pod().Namespace)
 }
 
 // avoidedNodes returns the nodes that members of a gang use only if they find room on no others.

@@ -4,11 +4,9 @@
 package planner
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -33,6 +31,20 @@ func (f *fixture) failToBind(name string) (node string) {
 	return decision.Node
 }
 
+// place lets a Pod come, and returns the node that it gets.
+func (f *fixture) place(pod *corev1.Pod) string {
+	f.t.Helper()
+	f.comes(pod)
+	decision := f.decide(pod)
+	if decision.Node == "" {
+		f.t.Fatalf("Pod %s gets no place: %s", pod.Name, decision.Waits)
+	}
+	if wait, err := f.reserve(pod, decision); wait || err != nil {
+		f.t.Fatalf("Pod %s at the barrier: %t, %v", pod.Name, wait, err)
+	}
+	return decision.Node
+}
+
 func TestANodeWherePodsCanNotBeBoundIsTheLastChoice(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -46,9 +58,9 @@ func TestANodeWherePodsCanNotBeBoundIsTheLastChoice(t *testing.T) {
 	if third := f.failToBind("third"); third != "a" {
 		t.Errorf("if both nodes have a fault, a Pod goes to %s, want a, which is better", third)
 	}
-	f.clock.Step(shortestFault)
+	f.clock.Step(30 * time.Second)
 	if fourth := f.failToBind("fourth"); fourth != "b" {
-		t.Errorf("after %v a Pod goes to %s, want b: a has had two faults", shortestFault, fourth)
+		t.Errorf("after half a minute a Pod goes to %s, want b: a has had two faults", fourth)
 	}
 }
 
@@ -102,7 +114,7 @@ func TestWhoWaitsForOthersSaysNothingAboutItsNode(t *testing.T) {
 		t.Fatalf("at the barrier: %t, %v, want it to wait", wait, err)
 	}
 	f.Unreserve(pods[0].UID, decision.Plan)
-	if nodes := f.faults.nodes(f.clock.Now()); len(nodes) > 0 {
+	if nodes := f.problems.LastChoices("default"); len(nodes) > 0 {
 		t.Errorf("nodes %v have a fault", nodes)
 	}
 }
@@ -130,29 +142,9 @@ func TestAnErrorBeforeASeatIsReservedSaysNothingAboutItsNode(t *testing.T) {
 			if f.registry.Placing(one.UID) {
 				t.Fatal("it keeps its seat")
 			}
-			if nodes := f.faults.nodes(f.clock.Now()); len(nodes) > 0 {
+			if nodes := f.problems.LastChoices("default"); len(nodes) > 0 {
 				t.Errorf("nodes %v have a fault", nodes)
 			}
 		})
-	}
-}
-
-func TestFaultsLastLongerEachTimeAndAreForgotten(t *testing.T) {
-	t.Parallel()
-	var f faults
-	now := beginning
-	for i, want := range []time.Duration{shortestFault, 2 * shortestFault, 4 * shortestFault, 8 * shortestFault, 16 * shortestFault, longestFault, longestFault} {
-		f.add("node", now)
-		if diff := cmp.Diff([]string{"node"}, f.nodes(now.Add(want-1))); diff != "" {
-			t.Errorf("fault %d: %s", i+1, diff)
-		}
-		if nodes := f.nodes(now.Add(want)); len(nodes) > 0 {
-			t.Errorf("fault %d lasts longer than %v", i+1, want)
-		}
-		now = now.Add(want)
-	}
-	f.nodes(now.Add(longestFault + 1))
-	if len(f.byNode) > 0 {
-		t.Error(fmt.Sprint("still known: ", f.byNode))
 	}
 }

@@ -35,6 +35,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
+	"falldio.github.io/gpu-controller/scheduler/nodeproblems"
 	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 	"falldio.github.io/gpu-controller/scheduler/takeover"
 )
@@ -179,6 +180,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 func (f *fixture) begins(leader takeover.Leader) {
 	fencer := binding.NewFencer(f.handle.client, f.clock, "this")
 	f.term, f.binder = takeover.NewTerm(f.takeoverSources(leader, fencer)), binding.NewBinder(f.handle.client, leader, fencer)
+	f.problems = nodeproblems.NewMonitor(f.problemSources())
 }
 
 // addNode adds a node in a leaf, with so many cards: node-0, node-1 and so on.

@@ -37,7 +37,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	recorder "falldio.github.io/gpu-controller/scheduler/journal"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
-	"falldio.github.io/gpu-controller/scheduler/noderefusals"
+	"falldio.github.io/gpu-controller/scheduler/nodeproblems"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 	"falldio.github.io/gpu-controller/scheduler/takeover"
@@ -61,12 +61,8 @@ type Planner struct {
 	claims       *claims
 	explanations *explanationCache
 	metrics      *instruments
-	// faults are the nodes on which Pods could not be bound.
-	faults faults
-	// nodeRefusals are those of nodes that did not start Pods which were bound to them.
-	nodeRefusals noderefusals.Memory
-	// unusable are the nodes with GPUs that can't be used.
-	unusable unusable
+	// problems are the nodes that give trouble.
+	problems *nodeproblems.Monitor
 	// preemptions are the gangs whose victims are being deleted.
 	preemptions preemptions
 	nominations nominations
@@ -133,6 +129,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader t
 		binder:       binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
 	p.term = takeover.NewTerm(p.takeoverSources(leader, fencer))
+	p.problems = nodeproblems.NewMonitor(p.problemSources())
 	p.mirror.SetPreferenceTolerance(args.PreferenceTolerance)
 	p.registry.Handle(args.GPUResources)
 	var err error
@@ -146,7 +143,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader t
 	p.filters = filters.NewConsultant(p.filterSources())
 	p.line = p.newLine()
 	p.capacity = capacity.NewMeter(p.clock, p.capacitySources(), gauges)
-	if err = errors.Join(p.watch(), p.watchFailedPods(ctx), p.watchDevices(ctx), p.watchQueues(ctx)); err != nil {
+	if err = errors.Join(p.watch(), p.problems.Watch(ctx), p.watchDevices(ctx), p.watchQueues(ctx)); err != nil {
 		return nil, err
 	}
 	if err = p.startJournal(ctx, instance); err != nil {
@@ -175,6 +172,15 @@ func (p *Planner) takeoverSources(leader takeover.Leader, fencer *binding.Fencer
 	return takeover.Sources{
 		Client: p.handle.ClientSet(), Events: p.handle.EventRecorder().WithLogger(p.logger), Clock: p.clock, Logger: p.logger,
 		Leader: leader, Fencer: fencer, Registry: p.registry, Mirror: p.mirror,
+	}
+}
+
+// problemSources are what a Monitor of nodes knows the cluster from.
+func (p *Planner) problemSources() nodeproblems.Sources {
+	return nodeproblems.Sources{
+		Client: p.handle.ClientSet(), Nodes: p.handle.SharedInformerFactory().Core().V1().Nodes().Lister(),
+		Events: p.handle.EventRecorder().WithLogger(p.logger), Clock: p.clock, Logger: p.logger,
+		Registry: p.registry, Has: p.mirror.Has, MayAct: p.term.MayAct,
 	}
 }
 

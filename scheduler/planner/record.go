@@ -6,6 +6,7 @@ package planner
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -245,7 +246,7 @@ func (p *Planner) recordPlaced(s *search, found *seating) {
 	if p.recorder == nil {
 		return
 	}
-	p.recordDecision(s, journal.Placed, whyPlaced(s.questions, len(found.places))+p.refusingNote(s.attempt), func(d *journal.Decision) {
+	p.recordDecision(s, journal.Placed, whyPlaced(s.questions, len(found.places))+refusingNote(p.problems.Refusing(s.attempt.Waiting[0].Pod().Namespace)), func(d *journal.Decision) {
 		d.Places = found.seats()
 	})
 }
@@ -290,7 +291,7 @@ func (p *Planner) recordRanked(s *search, order map[string]int) {
 	if p.recorder == nil {
 		return
 	}
-	why := fmt.Sprintf("its profile chooses one of %d nodes with room", len(order)) + p.refusingNote(s.attempt)
+	why := fmt.Sprintf("its profile chooses one of %d nodes with room", len(order)) + refusingNote(p.problems.Refusing(s.attempt.Waiting[0].Pod().Namespace))
 	p.recordDecision(s, journal.Ranked, why, nil)
 }
 
@@ -312,6 +313,21 @@ func (p *Planner) recordPreemption(s *search, found *preemptionPlan, why string)
 		room.members, room.places = s.request.Assign(found.plan)
 		d.Places = room.seats()
 	})
+}
+
+// maxNoted is how many nodes a note names.
+const maxNoted = 8
+
+// refusingNote says which nodes were the last choice for a gang since they refuse Pods.
+func refusingNote(nodes []string) string {
+	more := ""
+	switch {
+	case len(nodes) == 0:
+		return ""
+	case len(nodes) > maxNoted:
+		nodes, more = nodes[:maxNoted], fmt.Sprintf(" and %d more", len(nodes)-maxNoted)
+	}
+	return "; nodes that refused Pods lately were left for last: " + strings.Join(nodes, ", ") + more
 }
 
 var _ mirror.Recorder = (*recorder.Recorder)(nil)

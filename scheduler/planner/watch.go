@@ -90,7 +90,7 @@ func (p *Planner) podUpdated(old, object any) {
 		return
 	}
 	arrived := before.Spec.NodeName == ""
-	p.noteNodeWorks(before, pod)
+	p.problems.PodChanged(before, pod)
 	if arrived && p.term.IsForeign(pod) {
 		p.metrics.foreign.Inc()
 	}
@@ -104,16 +104,6 @@ func (p *Planner) podUpdated(old, object any) {
 		if p.filters.PodChanged(before, pod) {
 			p.wake()
 		}
-	}
-}
-
-// noteNodeWorks records that a node has taken a Pod, or has started one.
-func (p *Planner) noteNodeWorks(before, pod *corev1.Pod) {
-	if pod.Status.Phase == corev1.PodRunning && before.Status.Phase != corev1.PodRunning && p.Concerns(pod) {
-		p.nodeRefusals.Started(pod.Spec.NodeName, pod.Namespace)
-	}
-	if before.Spec.NodeName == "" && p.registry.Member(pod.UID) != nil {
-		p.faults.mend(pod.Spec.NodeName)
 	}
 }
 
@@ -149,7 +139,7 @@ func (p *Planner) nodeUpdated(old, object any) {
 	}
 	p.capacity.NodeChanged(node)
 	if p.mirror.Owns(node) {
-		p.reportUnusable(node)
+		p.problems.NodeChanged(node)
 		p.reserving.set(node.Name, node.Annotations[reservation.Annotation] != "")
 	}
 	if before, ok := old.(*corev1.Node); !ok || filters.AdmissionChanged(before, node) {
@@ -164,7 +154,7 @@ func (p *Planner) nodeDeleted(object any) {
 		return
 	}
 	p.capacity.NodeGone(node.Name)
-	p.unusable.set(node.Name, "")
+	p.problems.NodeGone(node.Name)
 	p.reserving.set(node.Name, false)
 	p.line.RetryAll()
 	p.wake() // no Pod needs to wait for a place there any more, and others need no longer be spread over it

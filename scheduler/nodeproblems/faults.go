@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package nodeproblems
 
 import (
 	"slices"

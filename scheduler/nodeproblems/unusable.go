@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package nodeproblems
 
 import (
 	"sync"
@@ -33,14 +33,17 @@ func (u *unusable) set(node, problem string) (news bool) {
 	return news
 }
 
-// reportUnusable tells who looks after a node which of its GPUs can't be used. Who begins to lead tells it with the next update of the
+// NodeChanged tells who looks after a node which of its GPUs can't be used. Who begins to lead tells it with the next update of the
 // node: the kubelet makes one every few minutes.
-func (p *Planner) reportUnusable(node *corev1.Node) {
+func (m *Monitor) NodeChanged(node *corev1.Node) {
 	reason, problem := snapshot.Unusable(node)
-	if problem != "" && !p.term.MayAct() {
+	if problem != "" && !m.sources.MayAct() {
 		return
 	}
-	if p.unusable.set(node.Name, problem) {
-		p.handle.EventRecorder().WithLogger(p.logger).Eventf(node, nil, corev1.EventTypeWarning, reason, "Scheduling", "%s", problem)
+	if m.unusable.set(node.Name, problem) {
+		m.sources.Events.Eventf(node, nil, corev1.EventTypeWarning, reason, "Scheduling", "%s", problem)
 	}
 }
+
+// NodeGone records that there is no node of this name.
+func (m *Monitor) NodeGone(name string) { m.unusable.set(name, "") }

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"sigs.k8s.io/yaml"
+
+	"falldio.github.io/gpu-controller/pkg/migprofile"
 )
 
 // simulatedNode is an entry of the file that nodeagent reads with
@@ -19,11 +21,11 @@ type simulatedNode struct {
 }
 
 type simulatedGPUs struct {
-	Product string         `json:"product"`
-	Count   int            `json:"count"`
-	Memory  string         `json:"memory"`
-	NVLink  simulatedLinks `json:"nvlink"`
-	MIG     []Division     `json:"mig,omitempty"`
+	Product string                `json:"product"`
+	Count   int                   `json:"count"`
+	Memory  string                `json:"memory"`
+	NVLink  simulatedLinks        `json:"nvlink"`
+	MIG     []migprofile.Division `json:"mig,omitempty"`
 }
 
 type simulatedLinks struct {

@@ -4,6 +4,7 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -21,17 +22,11 @@ const (
 var gigabytesInModel = regexp.MustCompile(`(?:^|-)(\d+)gb(?:-|$)`)
 
 func setDefaults(group *NodeGroup) {
-	if group.CPU == "" {
-		group.CPU = defaultCPU
-	}
-	if group.Memory == "" {
-		group.Memory = defaultMemory
-	}
-	if group.Pods == 0 {
-		group.Pods = defaultPods
-	}
-	if group.GPUMemory == "" && group.GPUsPerNode > 0 {
-		group.GPUMemory = memoryOfModel(group.Model)
+	group.CPU = cmp.Or(group.CPU, defaultCPU)
+	group.Memory = cmp.Or(group.Memory, defaultMemory)
+	group.Pods = cmp.Or(group.Pods, defaultPods)
+	if group.GPUsPerNode > 0 {
+		group.GPUMemory = cmp.Or(group.GPUMemory, memoryOfModel(group.Model))
 	}
 }
 

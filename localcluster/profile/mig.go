@@ -4,15 +4,10 @@
 package profile
 
 import (
-	"fmt"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/migprofile"
 )
 
 // gpuResources returns the GPUs of a node as device plugins offer them: those that are whole, as
@@ -21,7 +16,7 @@ func (g *NodeGroup) gpuResources() corev1.ResourceList {
 	counts := map[corev1.ResourceName]int{}
 	whole := g.GPUsPerNode
 	for _, division := range g.MIG {
-		gpus := division.gpus(whole)
+		gpus := division.Divided(whole)
 		whole -= gpus
 		for _, profile := range division.Slices {
 			counts[v1.MIGResource(profile)] += gpus
@@ -35,35 +30,4 @@ func (g *NodeGroup) gpuResources() corev1.ResourceList {
 		}
 	}
 	return resources
-}
-
-// gpus returns how many of the GPUs that are left are divided.
-func (d *Division) gpus(left int) int {
-	if d.GPUs == 0 {
-		return left
-	}
-	return d.GPUs
-}
-
-func validateMIG(path *field.Path, group *NodeGroup) field.ErrorList {
-	var errs field.ErrorList
-	memory := quantity(group.GPUMemory)
-	left := group.GPUsPerNode
-	for i, division := range group.MIG {
-		at := path.Index(i)
-		if division.GPUs < 0 || division.GPUs > left || left == 0 {
-			errs = append(errs, field.Invalid(at.Child("gpus"), division.GPUs, fmt.Sprintf("%d GPUs of the node are left to be divided", left)))
-		}
-		left -= division.gpus(left)
-		if len(division.Slices) == 0 {
-			errs = append(errs, field.Required(at.Child("slices"), "the profiles of each GPU's slices, for example [3g.40gb, 3g.40gb]"))
-		}
-		if memory.Value() <= 0 {
-			continue // reported already
-		}
-		if err := migprofile.Fit(division.Slices, memory.Value()); err != nil {
-			errs = append(errs, field.Invalid(at.Child("slices"), strings.Join(division.Slices, ", "), err.Error()))
-		}
-	}
-	return errs
 }

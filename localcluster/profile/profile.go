@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"falldio.github.io/gpu-controller/pkg/migprofile"
 )
 
 // Profile is a cluster's nodes, group by group.
@@ -37,7 +39,7 @@ type NodeGroup struct {
 	NVLinkGroup int `json:"nvlinkGroup,omitempty"`
 	// MIG divides GPUs of each node into slices, from GPU 0 on. Those that are left over are
 	// whole. By default all are.
-	MIG []Division `json:"mig,omitempty"`
+	MIG []migprofile.Division `json:"mig,omitempty"`
 	// CPU of each node, "192" by default.
 	CPU string `json:"cpu,omitempty"`
 	// Memory of each node, "2Ti" by default.
@@ -53,14 +55,6 @@ type NodeGroup struct {
 	// Labels and Taints are added to each node.
 	Labels map[string]string `json:"labels,omitempty"`
 	Taints []corev1.Taint    `json:"taints,omitempty"`
-}
-
-// Division divides GPUs with consecutive indexes, each into the same MIG slices.
-type Division struct {
-	// GPUs is how many GPUs are divided; all that are left if it is 0.
-	GPUs int `json:"gpus,omitempty"`
-	// Slices are the profiles of each GPU's slices: "1g.10gb", "3g.40gb".
-	Slices []string `json:"slices"`
 }
 
 //go:embed default.yaml

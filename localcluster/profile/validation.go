@@ -5,6 +5,7 @@ package profile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"falldio.github.io/gpu-controller/pkg/migprofile"
 )
 
 const (
@@ -50,7 +53,8 @@ func validateGroup(path *field.Path, group *NodeGroup) field.ErrorList {
 	errs = append(errs, validateQuantity(path.Child("cpu"), group.CPU)...)
 	errs = append(errs, validateQuantity(path.Child("memory"), group.Memory)...)
 	errs = append(errs, validateGPUs(path, group)...)
-	errs = append(errs, validateMIG(path.Child("mig"), group)...)
+	memory := quantity(group.GPUMemory)
+	errs = append(errs, migprofile.ValidateDivisions(path.Child("mig"), group.MIG, group.GPUsPerNode, memory.Value())...)
 	errs = append(errs, validateLabelValue(path.Child("pool"), group.Pool)...)
 	errs = append(errs, validateLabels(path.Child("labels"), group.Labels)...)
 	return append(errs, validateTaints(path.Child("taints"), group.Taints)...)
@@ -132,7 +136,7 @@ func validateTaints(path *field.Path, taints []corev1.Taint) field.ErrorList {
 			errs = append(errs, field.Invalid(at.Child("key"), taint.Key, strings.Join(problems, "; ")))
 		}
 		errs = append(errs, validateLabelValue(at.Child("value"), taint.Value)...)
-		if !sets.New(effects...).Has(taint.Effect) {
+		if !slices.Contains(effects, taint.Effect) {
 			errs = append(errs, field.NotSupported(at.Child("effect"), taint.Effect, effects))
 		}
 	}

@@ -6,23 +6,13 @@ package simulation
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/pkg/migprofile"
 )
-
-// Division divides GPUs with consecutive indexes, each into the same slices.
-type Division struct {
-	// GPUs is how many GPUs are divided; all that are left if it is 0.
-	GPUs int `json:"gpus,omitempty"`
-	// Slices are the profiles of each GPU's slices: "1g.10gb", "3g.40gb".
-	Slices []string `json:"slices"`
-}
 
 // profilesOf returns the profiles of a GPU's slices; none if it is whole.
 func (p *Profile) profilesOf(index int) []string {
@@ -33,30 +23,6 @@ func (p *Profile) profilesOf(index int) []string {
 		}
 	}
 	return nil
-}
-
-func (p *Profile) validateMIG(path *field.Path) field.ErrorList {
-	var problems field.ErrorList
-	left := *p.Count
-	for i, division := range p.MIG {
-		at := path.Index(i)
-		if division.GPUs < 0 || division.GPUs > left || left == 0 {
-			problems = append(problems, field.Invalid(at.Child("gpus"), division.GPUs, fmt.Sprintf("%d GPUs of the node are left to be divided", left)))
-		}
-		if left -= division.GPUs; division.GPUs == 0 {
-			left = 0
-		}
-		if len(division.Slices) == 0 {
-			problems = append(problems, field.Required(at.Child("slices"), "the profiles of each GPU's slices, for example [3g.40gb, 3g.40gb]"))
-		}
-		if p.Memory.Value() <= 0 {
-			continue // reported already
-		}
-		if err := migprofile.Fit(division.Slices, p.Memory.Value()); err != nil {
-			problems = append(problems, field.Invalid(at.Child("slices"), strings.Join(division.Slices, ", "), err.Error()))
-		}
-	}
-	return problems
 }
 
 // firstInstance is the number of the first GPU instance that NVIDIA's driver makes on an empty

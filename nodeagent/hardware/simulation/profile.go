@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"falldio.github.io/gpu-controller/pkg/configfile"
+	"falldio.github.io/gpu-controller/pkg/migprofile"
 )
 
 // Profile describes the simulated GPUs of one node. All are of one model.
@@ -39,7 +40,7 @@ type Profile struct {
 	// switch.
 	NVLink *NVLink `json:"nvlink,omitempty"`
 	// MIG divides GPUs into slices, from GPU 0 on. Those that are left over are whole.
-	MIG []Division `json:"mig,omitempty"`
+	MIG []migprofile.Division `json:"mig,omitempty"`
 	// Load determines the measurements.
 	Load Load `json:"load,omitzero"`
 }
@@ -119,7 +120,7 @@ func (p *Profile) validate(path *field.Path) field.ErrorList {
 	require(p.NUMANodes > 0 && p.NUMANodes <= maxGPUs, "numaNodes", p.NUMANodes, fmt.Sprintf("between 1 and %d", maxGPUs))
 	load := path.Child("load")
 	problems = append(problems, p.Load.validate(load)...)
-	problems = append(problems, p.validateMIG(path.Child("mig"))...)
+	problems = append(problems, migprofile.ValidateDivisions(path.Child("mig"), p.MIG, *p.Count, p.Memory.Value())...)
 	return append(problems, p.NVLink.validate(path.Child("nvlink"), *p.Count)...)
 }
 

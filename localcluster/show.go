@@ -30,7 +30,7 @@ func (f *upFlags) afterReady(executable string) func(context.Context, cluster.Ru
 			fmt.Fprintf(running.Out, "\nThe page that shows all of this, live, is at\n  %s\n", running.Dashboard)
 		}
 		if !f.examples {
-			printNextSteps(running, f.dir, "get nodes", "gputask top")
+			printNextSteps(running, f.Dir, "get nodes", "gputask top")
 			return nil
 		}
 		err := showExamples(ctx, running, executable)
@@ -44,7 +44,7 @@ func (f *upFlags) afterReady(executable string) func(context.Context, cluster.Ru
 		case err != nil:
 			fmt.Fprintf(running.Out, "\n! %v\n", err)
 		}
-		printNextSteps(running, f.dir, "describe gputask left", "gputask explain too-big", "gputask top")
+		printNextSteps(running, f.Dir, "describe gputask left", "gputask explain too-big", "gputask top")
 		return nil
 	}
 }

@@ -85,20 +85,12 @@ func (c *cluster) start(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if err := c.startGPUScheduler(ctx); err != nil {
-		return err
-	}
-	if err := c.startNodeAgent(ctx); err != nil {
-		return err
-	}
-	if err := c.waitForNodes(ctx); err != nil {
-		return err
-	}
-	if err := c.startGPUController(ctx); err != nil {
-		return err
-	}
-	if err := c.startDashboard(ctx); err != nil {
-		return err
+	for _, step := range []func(context.Context) error{
+		c.startGPUScheduler, c.startNodeAgent, c.waitForNodes, c.startGPUController, c.startDashboard,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
 	}
 	return c.announce()
 }
@@ -165,11 +157,7 @@ func (c *cluster) startStorage(ctx context.Context) error {
 	if err := c.component(ctx, names.APIServer, withMore(args, c.options.APIServerArgs)); err != nil {
 		return err
 	}
-	return c.waitUntilHealthy(ctx, names.APIServer, c.https, c.apiServerReadyz())
-}
-
-func (c *cluster) apiServerReadyz() string {
-	return "https://" + address(c.ports.apiServer) + "/readyz"
+	return c.waitUntilHealthy(ctx, names.APIServer, c.https, "https://"+address(c.ports.apiServer)+"/readyz")
 }
 
 // startScheduler starts kube-scheduler, unless gpu-scheduler or none is to run.

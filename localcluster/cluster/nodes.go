@@ -6,6 +6,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,6 +17,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 const (
@@ -64,20 +66,12 @@ func (c *cluster) waitForNodes(ctx context.Context) error {
 func countReady(nodes []corev1.Node, agent bool) int {
 	count := 0
 	for i := range nodes {
-		if isReady(&nodes[i]) && !isTaintedNotReady(&nodes[i]) && (!agent || isLabelled(&nodes[i])) {
+		ready := podfacts.ReadyCondition(&nodes[i])
+		if ready != nil && ready.Status == corev1.ConditionTrue && !isTaintedNotReady(&nodes[i]) && (!agent || isLabelled(&nodes[i])) {
 			count++
 		}
 	}
 	return count
-}
-
-func isReady(node *corev1.Node) bool {
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 func isLabelled(node *corev1.Node) bool {
@@ -89,12 +83,7 @@ func isLabelled(node *corev1.Node) bool {
 // controller manager removes it when it observes that they are ready; the scheduler
 // avoids them until then.
 func isTaintedNotReady(node *corev1.Node) bool {
-	for _, taint := range node.Spec.Taints {
-		if taint.Key == corev1.TaintNodeNotReady {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeNotReady })
 }
 
 // releaseNodes deletes the leases of all nodes. A restarted KWOK would otherwise

@@ -5,16 +5,14 @@ package cluster
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 )
 
 const (
@@ -82,17 +80,8 @@ func probe(ctx context.Context, client *http.Client, url string) error {
 
 // etcdClient returns a client with the rights of the API server.
 func etcdClient(l layout) (*http.Client, error) {
-	pair, err := tls.LoadX509KeyPair(l.pki(pkiEtcdClient)+".crt", l.pki(pkiEtcdClient)+".key")
-	if err != nil {
-		return nil, err
-	}
-	authority, err := os.ReadFile(l.pki(pkiEtcdAuthority) + ".crt")
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(authority)
-	return &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12},
-	}}, nil
+	client := l.pki(pkiEtcdClient)
+	return rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{
+		CertFile: client + ".crt", KeyFile: client + ".key", CAFile: l.pki(pkiEtcdAuthority) + ".crt",
+	}})
 }

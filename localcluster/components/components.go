@@ -13,6 +13,7 @@ package components
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -51,14 +52,7 @@ var entryPoints = map[string]func() int{
 }
 
 // Names lists the components in alphabetical order.
-func Names() []string {
-	names := make([]string, 0, len(entryPoints))
-	for name := range entryPoints {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func Names() []string { return slices.Sorted(maps.Keys(entryPoints)) }
 
 // Run turns this process into the named component with the given arguments and
 // returns its exit code. It overwrites os.Args, which the components read

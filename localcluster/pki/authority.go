@@ -16,6 +16,8 @@ import (
 	"math/big"
 	"net"
 	"time"
+
+	"k8s.io/client-go/util/keyutil"
 )
 
 const (
@@ -93,7 +95,7 @@ func (a *Authority) Issue(identity Identity) (KeyPair, error) {
 	if err != nil {
 		return KeyPair{}, fmt.Errorf("certificate of %s: %w", identity.CommonName, err)
 	}
-	keyPEM, err := encodeKey(key)
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
 		return KeyPair{}, fmt.Errorf("certificate of %s: %w", identity.CommonName, err)
 	}
@@ -103,11 +105,11 @@ func (a *Authority) Issue(identity Identity) (KeyPair, error) {
 // NewKey makes a private key that needs no certificate, in PEM. The API server
 // signs the tokens of service accounts with such a key.
 func NewKey() ([]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
 		return nil, fmt.Errorf("private key: %w", err)
 	}
-	return encodeKey(key)
+	return key, nil
 }
 
 func newTemplate(identity Identity, now time.Time) (*x509.Certificate, error) {
@@ -127,12 +129,4 @@ func newTemplate(identity Identity, now time.Time) (*x509.Certificate, error) {
 
 func encodeCertificate(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }

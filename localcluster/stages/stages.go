@@ -44,14 +44,14 @@ func Render(config Config) ([]byte, error) {
 	var out bytes.Buffer
 	for _, entry := range entries {
 		out.WriteString("---\n")
-		if err := render(&out, path.Join("templates", entry.Name()), newValues(config)); err != nil {
+		if err := render(&out, path.Join("templates", entry.Name()), values(config)); err != nil {
 			return nil, err
 		}
 	}
 	return out.Bytes(), nil
 }
 
-func render(out *bytes.Buffer, name string, values values) error {
+func render(out *bytes.Buffer, name string, values map[string]any) error {
 	text, err := templates.ReadFile(name)
 	if err != nil {
 		return err
@@ -64,40 +64,17 @@ func render(out *bytes.Buffer, name string, values values) error {
 }
 
 // values is the data that the templates are executed with.
-type values struct {
-	Config
-	LeaseSeconds int
-
-	Duration, Forever, ExitCode, FailAttempts, FinishAt, NotReady string
-
-	WellFormed, Refused, Stuck string
-
-	Refusal, DefaultRefusal string
-	Refusals                map[string]string
-
-	StuckIn, StuckInMount, StuckInImage string
-	StuckOn, StuckFor, StuckUntil       string
-
-	LabelTask, LabelAttempt string
-}
-
-func newValues(config Config) values {
-	return values{
-		Config:       config,
-		LeaseSeconds: int(LeaseDuration(config.Nodes).Seconds()),
-		Duration:     AnnotationDuration,
-		Forever:      DurationForever,
-		ExitCode:     AnnotationExitCode,
-		FailAttempts: AnnotationFailAttempts,
-		FinishAt:     AnnotationFinishAt,
-		NotReady:     AnnotationNotReady,
-		WellFormed:   wellFormed(),
-		Refused:      onNode(AnnotationRefusedBy),
-		Stuck:        onNode(AnnotationStuckOn),
-		Refusal:      AnnotationRefusal, DefaultRefusal: DefaultRefusal, Refusals: refusals,
-		StuckIn: AnnotationStuckIn, StuckInMount: StuckInMount, StuckInImage: StuckInImage,
-		StuckOn: AnnotationStuckOn, StuckFor: AnnotationStuckFor, StuckUntil: AnnotationStuckUntil,
-		LabelTask:    v1.LabelTask,
-		LabelAttempt: v1.LabelAttempt,
+func values(config Config) map[string]any {
+	return map[string]any{
+		"PodDuration": config.PodDuration, "ServerAddress": config.ServerAddress, "NodeSelector": config.NodeSelector,
+		"LeaseSeconds": int(LeaseDuration(config.Nodes).Seconds()),
+		"Duration":     AnnotationDuration, "Forever": DurationForever,
+		"ExitCode": AnnotationExitCode, "FailAttempts": AnnotationFailAttempts,
+		"FinishAt": AnnotationFinishAt, "NotReady": AnnotationNotReady,
+		"WellFormed": wellFormed(), "Refused": onNode(AnnotationRefusedBy), "Stuck": onNode(AnnotationStuckOn),
+		"Refusal": AnnotationRefusal, "DefaultRefusal": DefaultRefusal, "Refusals": refusals,
+		"StuckIn": AnnotationStuckIn, "StuckInMount": StuckInMount, "StuckInImage": StuckInImage,
+		"StuckOn": AnnotationStuckOn, "StuckFor": AnnotationStuckFor, "StuckUntil": AnnotationStuckUntil,
+		"LabelTask": v1.LabelTask, "LabelAttempt": v1.LabelAttempt,
 	}
 }

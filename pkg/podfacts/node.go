@@ -20,10 +20,18 @@ type NotReady struct {
 
 // NodeNotReady returns why a node is not ready; nil if it is.
 func NodeNotReady(node *corev1.Node) *NotReady {
+	ready := ReadyCondition(node)
+	if ready == nil || ready.Status == corev1.ConditionTrue {
+		return nil
+	}
+	return &NotReady{Since: ready.LastTransitionTime.Time, Silent: ready.Status == corev1.ConditionUnknown, Message: ready.Message}
+}
+
+// ReadyCondition returns the condition that says whether a node is ready; nil if it has none yet.
+func ReadyCondition(node *corev1.Node) *corev1.NodeCondition {
 	for i := range node.Status.Conditions {
-		ready := &node.Status.Conditions[i]
-		if ready.Type == corev1.NodeReady && ready.Status != corev1.ConditionTrue {
-			return &NotReady{Since: ready.LastTransitionTime.Time, Silent: ready.Status == corev1.ConditionUnknown, Message: ready.Message}
+		if node.Status.Conditions[i].Type == corev1.NodeReady {
+			return &node.Status.Conditions[i]
 		}
 	}
 	return nil

@@ -9,12 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
+
+	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
 // Ready reports whether a node's kubelet reports that it is ready. A node without the
 // condition is not ready.
 func Ready(node *corev1.Node) bool {
-	condition := readyCondition(node)
+	condition := podfacts.ReadyCondition(node)
 	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 
@@ -72,7 +74,7 @@ func TaintUnlessReady(node *corev1.Node) *corev1.Node {
 		return node
 	}
 	taint := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
-	if condition := readyCondition(node); condition != nil && condition.Status == corev1.ConditionUnknown {
+	if condition := podfacts.ReadyCondition(node); condition != nil && condition.Status == corev1.ConditionUnknown {
 		taint.Key = corev1.TaintNodeUnreachable
 	}
 	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
@@ -81,13 +83,4 @@ func TaintUnlessReady(node *corev1.Node) *corev1.Node {
 	tainted := *node
 	tainted.Spec.Taints = append(slices.Clone(node.Spec.Taints), taint)
 	return &tainted
-}
-
-func readyCondition(node *corev1.Node) *corev1.NodeCondition {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			return &node.Status.Conditions[i]
-		}
-	}
-	return nil
 }

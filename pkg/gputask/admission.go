@@ -49,11 +49,10 @@ func (d *decision) hold() {
 
 // granted returns how many Pods of a role may exist at the same time.
 func (d *decision) granted(role *Role) int {
-	if d.Admission == nil {
-		return math.MaxInt
-	}
-	if grant, found := d.Admission.Grants[role.Name]; found {
-		return grant.Pods
+	if d.Admission != nil {
+		if grant, found := d.Admission.Grants[role.Name]; found {
+			return grant.Pods
+		}
 	}
 	return math.MaxInt
 }
@@ -72,8 +71,7 @@ func (d *decision) limitToGrants() {
 			free -= d.activeStrays() // only a gang without roles can become smaller
 		}
 		for _, hasPod := range []bool{true, false} {
-			for j := range members {
-				m := &members[j]
+			for _, m := range members {
 				if m.done() || (m.pod != nil) != hasPod {
 					continue
 				}

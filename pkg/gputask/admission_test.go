@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -42,7 +43,7 @@ func TestATaskThatIsNotAdmittedIsSuspended(t *testing.T) {
 	if plan.Status.Phase != v1.PhaseSuspended || plan.Status.Message != in.Admission.Message || len(plan.Create) > 0 {
 		t.Errorf("phase %s, message %q, Pods %v", plan.Status.Phase, plan.Status.Message, podIDs(created(&plan)))
 	}
-	suspended := findCondition(plan.Status.Conditions, v1.ConditionSuspended)
+	suspended := meta.FindStatusCondition(plan.Status.Conditions, v1.ConditionSuspended)
 	if suspended == nil || suspended.Status != metav1.ConditionTrue || suspended.Reason != "WaitingForQuota" {
 		t.Errorf("the condition is %v", suspended)
 	}
@@ -64,7 +65,7 @@ func TestAnAdmittedTaskGoesOn(t *testing.T) {
 	if diff := cmp.Diff([]string{"train-0@0", "train-1@0"}, podIDs(created(&plan))); diff != "" {
 		t.Errorf("Pods (-want +got):\n%s", diff)
 	}
-	if plan.Status.Phase != v1.PhasePending || conditionIsTrue(plan.Status.Conditions, v1.ConditionSuspended) {
+	if plan.Status.Phase != v1.PhasePending || meta.IsStatusConditionTrue(plan.Status.Conditions, v1.ConditionSuspended) {
 		t.Errorf("phase %s, conditions %v", plan.Status.Phase, plan.Status.Conditions)
 	}
 }
@@ -88,7 +89,7 @@ func TestATaskWaitsForItsDependenciesBeforeItsQuota(t *testing.T) {
 	task := makeTask("train").dependsOn(v1.Dependency{Name: "prepare"})
 	in := input(task, nil)
 	in.Admission, in.Lookup = notAdmitted(), lookup(makeTask("prepare").phase(v1.PhaseRunning))
-	if plan := decide(t, in); plan.Status.Phase != v1.PhaseWaiting || conditionIsTrue(plan.Status.Conditions, v1.ConditionSuspended) {
+	if plan := decide(t, in); plan.Status.Phase != v1.PhaseWaiting || meta.IsStatusConditionTrue(plan.Status.Conditions, v1.ConditionSuspended) {
 		t.Errorf("while the dependency runs: phase %s", plan.Status.Phase)
 	}
 	if WantsQuota(task.GPUTask) {
@@ -192,7 +193,7 @@ func TestATaskThatContradictsWhatItWasGivenFails(t *testing.T) {
 	in := input(task, nil)
 	in.Admission = &Admission{Admitted: true, Grants: map[string]Grant{"": {Pods: 1, NodeSelector: map[string]string{v1.LabelGPUModel: "a100"}}}}
 	plan := decide(t, in)
-	failed := findCondition(plan.Status.Conditions, v1.ConditionFailed)
+	failed := meta.FindStatusCondition(plan.Status.Conditions, v1.ConditionFailed)
 	if len(plan.Create) > 0 || failed == nil || failed.Reason != v1.ReasonInvalidPod || !strings.Contains(failed.Message, "falldio.com/gpu=a100") {
 		t.Errorf("Pods %v, condition %v", podIDs(created(&plan)), failed)
 	}

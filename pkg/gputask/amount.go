@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -53,9 +54,7 @@ func (r *Role) sliceRequest(gpus corev1.ResourceName) (corev1.ResourceName, reso
 // gpuResource returns what a Pod requests for a spec.gpu-amount: whole GPUs, or
 // the percentage of one for a share. Empty text means one GPU.
 func gpuResource(amount string) (corev1.ResourceName, resource.Quantity, error) {
-	if amount == "" {
-		amount = "1"
-	}
+	amount = cmp.Or(amount, "1")
 	name := v1.ResourceGPU
 	if decimals, isShare := strings.CutPrefix(amount, "0."); isShare {
 		name, amount = v1.ResourceGPUPercent, percent(decimals)

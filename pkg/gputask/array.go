@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // maxPodRestarts is how many entries status.podRestarts can have, in the CRD's schema.
@@ -22,8 +23,8 @@ func (d *decision) limitParallelism() {
 	}
 	places := min(Replicas(d.Task), d.granted(d.members[0].role))
 	var active []*member
-	for i := range d.members {
-		if m := &d.members[i]; d.holdsPlace(m) {
+	for _, m := range d.members {
+		if d.holdsPlace(m) {
 			active = append(active, m)
 		}
 	}
@@ -35,8 +36,7 @@ func (d *decision) limitParallelism() {
 		}
 	}
 	free := places - len(active)
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.done() || d.holdsPlace(m) {
 			continue
 		}
@@ -78,12 +78,7 @@ func (m *member) toLose() int {
 // members.
 func (d *decision) failExhausted(failed []*member) (rest []*member) {
 	for _, m := range failed {
-		at, found := findRestarts(d.status, m.index)
-		var count int32
-		if found {
-			count = d.status.PodRestarts[at].Count
-		}
-		if count >= *d.Task.Spec.BackoffLimitPerIndex {
+		if d.ownRestarts(m) >= *d.Task.Spec.BackoffLimitPerIndex {
 			d.failIndex(m)
 			continue
 		}
@@ -127,9 +122,4 @@ func (d *decision) failIndexes() {
 	d.stopAndFail()
 }
 
-func indexCount(n int) string {
-	if n == 1 {
-		return "1 index"
-	}
-	return fmt.Sprintf("%d indexes", n)
-}
+func indexCount(n int) string { return fmt.Sprintf("%d %s", n, plural.Verb(n, "index", "indexes")) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/checkpoint"
@@ -19,8 +20,8 @@ const (
 	checkpointVolume = "gputask"
 	checkpointFolder = "/etc/gputask"
 	checkpointFile   = "checkpoint-requested"
-	// defaultCheckpointTimeout is the default of the CRD's schema.
-	defaultCheckpointTimeout = time.Minute
+	// defaultCheckpointTimeout is the default of the CRD's schema, in seconds.
+	defaultCheckpointTimeout = 60
 )
 
 // DefaultGracePeriod is how long a Pod may take to terminate if nothing else is specified.
@@ -56,10 +57,7 @@ func gracePeriod(task *v1.GPUTask, template *corev1.PodTemplateSpec) time.Durati
 }
 
 func checkpointSeconds(wanted *v1.Checkpoint) time.Duration {
-	if wanted.TimeoutSeconds == nil {
-		return defaultCheckpointTimeout
-	}
-	return time.Duration(*wanted.TimeoutSeconds) * time.Second
+	return time.Duration(ptr.Deref(wanted.TimeoutSeconds, defaultCheckpointTimeout)) * time.Second
 }
 
 // applyCheckpoint gives a Pod what it needs to save its work before it is stopped.
@@ -98,8 +96,8 @@ func mountRequest(spec *corev1.PodSpec) {
 func (d *decision) confirmCheckpoints() {
 	saved := checkpoint.LastOf(d.Task)
 	for _, pod := range d.Pods {
-		one := checkpoint.Pod{Pod: pod}
-		if checkpoint.IsRequested(pod) && saved.After(one.Last()) && outcomeOf(pod).isActive() {
+		own := checkpoint.Pod{Pod: pod}
+		if checkpoint.IsRequested(pod) && saved.After(own.Last()) && outcomeOf(pod).isActive() {
 			d.plan.Confirm = append(d.plan.Confirm, pod)
 		}
 	}

@@ -12,14 +12,6 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-func findCondition(conditions []metav1.Condition, kind string) *metav1.Condition {
-	return meta.FindStatusCondition(conditions, kind)
-}
-
-func conditionIsTrue(conditions []metav1.Condition, kind string) bool {
-	return meta.IsStatusConditionTrue(conditions, kind)
-}
-
 func (d *decision) setCondition(kind string, status metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&d.status.Conditions, metav1.Condition{
 		Type:               kind,
@@ -45,7 +37,7 @@ func shorten(message string) string {
 // setConditionIfPresent updates a condition only if it was set before: most tasks are never
 // suspended or rejected and don't need it.
 func (d *decision) setConditionIfPresent(kind string, status metav1.ConditionStatus, reason string) {
-	if findCondition(d.status.Conditions, kind) != nil {
+	if meta.FindStatusCondition(d.status.Conditions, kind) != nil {
 		d.setCondition(kind, status, reason, "")
 	}
 }
@@ -58,5 +50,5 @@ func (d *decision) setFailureTarget(reason, message string) {
 }
 
 func (d *decision) isFailing() bool {
-	return conditionIsTrue(d.status.Conditions, v1.ConditionFailureTarget)
+	return meta.IsStatusConditionTrue(d.status.Conditions, v1.ConditionFailureTarget)
 }

@@ -31,8 +31,7 @@ func (m *member) isOwn(container string) bool {
 // endWithTheWork takes Pods for ended in which the containers of the template have ended for good, and only such still run as somebody
 // else has added, a proxy of a service mesh, say: they would run, and hold the GPUs, for ever. Exit codes of the former decide.
 func (d *decision) endWithTheWork() {
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.pod == nil || m.state != podRunning {
 			continue
 		}
@@ -100,8 +99,7 @@ func (d *decision) countContainerRestarts() {
 	}
 	total := d.status.Restarts
 	var most *member
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		restarts := d.containerRestarts(m)
 		if restarts == 0 {
 			continue
@@ -145,8 +143,8 @@ func (d *decision) containerRestarts(m *member) int32 {
 
 // troubleText says what keeps a running Pod from its work, or from its end, as the continuation of a sentence: of the first that something does.
 func (d *decision) troubleText() string {
-	for i := range d.members {
-		if m := &d.members[i]; m.runs() && !m.done() {
+	for _, m := range d.members {
+		if m.runs() && !m.done() {
 			if text := containerTrouble(m); text != "" {
 				return "; " + text
 			}

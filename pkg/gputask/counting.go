@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
@@ -18,8 +19,7 @@ import (
 // countSuccesses records the members that have succeeded, so that they are not run again if
 // their Pods are deleted.
 func (d *decision) countSuccesses() {
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.pod != nil && !m.stale && !m.failed && m.state == podSucceeded {
 			d.completed.add(m.index)
 			m.succeeded = true
@@ -81,17 +81,16 @@ func (d *decision) countFailures() {
 func (d *decision) failedMembers() (failed []*member, action v1.FailureAction) {
 	byAction := map[v1.FailureAction][]*member{}
 	defer func() { d.rememberNodes(byAction) }()
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.pod == nil || m.stale || m.done() || m.state != podFailed && m.state != podLost {
 			continue
 		}
-		switch one := d.actionFor(m); one {
+		switch action := d.actionFor(m); action {
 		case "":
 		case v1.ActionIgnore:
 			m.state, m.ignored = podLost, true
 		default:
-			byAction[one] = append(byAction[one], m)
+			byAction[action] = append(byAction[action], m)
 		}
 	}
 	for _, members := range byAction {
@@ -100,9 +99,9 @@ func (d *decision) failedMembers() (failed []*member, action v1.FailureAction) {
 	for _, m := range byAction[v1.ActionFailIndex] {
 		d.failIndex(m)
 	}
-	for _, one := range []v1.FailureAction{v1.ActionFailTask, v1.ActionRestartTask, v1.ActionRestartPod} {
-		if len(byAction[one]) > 0 {
-			return byAction[one], one
+	for _, action := range []v1.FailureAction{v1.ActionFailTask, v1.ActionRestartTask, v1.ActionRestartPod} {
+		if len(byAction[action]) > 0 {
+			return byAction[action], action
 		}
 	}
 	return nil, ""
@@ -112,15 +111,14 @@ func (d *decision) failedMembers() (failed []*member, action v1.FailureAction) {
 // it did not.
 func (d *decision) restartTask(lastFailure *metav1.Time) {
 	next := int32(0)
-	for i := range d.members {
-		next = max(next, d.members[i].attempt+1)
+	for _, m := range d.members {
+		next = max(next, m.attempt+1)
 	}
 	d.status.TaskRestarts = &v1.TaskRestarts{Count: next, LastFailureTime: lastFailure}
 	d.status.PodRestarts = nil
 	d.completed = indexSet{}
 	d.status.CompletedIndexes, d.status.Succeeded = "", 0
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		m.start = currentStart(d.Task, d.status, m.index)
 		m.stale, m.succeeded = true, false
 	}
@@ -173,10 +171,7 @@ func (d *decision) checkDeadline() {
 }
 
 func (d *decision) backoffLimit() int32 {
-	if d.Task.Spec.BackoffLimit == nil {
-		return defaultBackoffLimit
-	}
-	return *d.Task.Spec.BackoffLimit
+	return ptr.Deref(d.Task.Spec.BackoffLimit, defaultBackoffLimit)
 }
 
 // defaultBackoffLimit is the default of the CRD's schema.

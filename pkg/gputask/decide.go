@@ -10,7 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/plural"
@@ -162,7 +164,7 @@ func Decide(in Input) (Plan, error) {
 type decision struct {
 	Input
 	roles   []Role
-	members []member // by index
+	members []*member // by index
 	stray   []*corev1.Pod
 	// templateHash returns that of the task.
 	templateHash func() string
@@ -192,8 +194,8 @@ func newDecision(in Input) (*decision, error) {
 	d.plan.Status.EstimatedStart = nil // unless it still waits
 	d.status = &d.plan.Status
 	d.matchMembers()
-	for i := range d.members {
-		d.members[i].succeeded, d.members[i].failed = completed.has(i), failed.has(i)
+	for i, m := range d.members {
+		m.succeeded, m.failed = completed.has(i), failed.has(i)
 	}
 	return d, nil
 }
@@ -251,7 +253,7 @@ func (d *decision) succeed() {
 // stopAndFail waits until no Pod runs before it marks the task as failed, so that a failed
 // task holds no GPU.
 func (d *decision) stopAndFail() {
-	target := findCondition(d.status.Conditions, v1.ConditionFailureTarget)
+	target := meta.FindStatusCondition(d.status.Conditions, v1.ConditionFailureTarget)
 	if active := d.deleteActive(); active > 0 {
 		d.status.Message = fmt.Sprintf("failing: %s; %s", target.Message, d.untilStopped(active))
 		return
@@ -311,7 +313,7 @@ func (d *decision) pause(reason, why, doing string) bool {
 
 // SuspensionRequested reports whether spec.suspend is true.
 func SuspensionRequested(task *v1.GPUTask) bool {
-	return task.Spec.Suspend != nil && *task.Spec.Suspend
+	return ptr.Deref(task.Spec.Suspend, false)
 }
 
 func (d *decision) resume() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -39,7 +40,7 @@ func summary(plan Plan) wanted {
 		restarts: plan.Status.Restarts, completed: plan.Status.CompletedIndexes,
 		again: plan.RequeueAfter, deleteTask: plan.DeleteTask,
 	}
-	if target := findCondition(plan.Status.Conditions, v1.ConditionFailureTarget); target != nil {
+	if target := meta.FindStatusCondition(plan.Status.Conditions, v1.ConditionFailureTarget); target != nil {
 		got.failing = target.Reason
 	}
 	return got
@@ -652,7 +653,7 @@ func TestASuspendedTaskDoesNotClaimToRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if conditionIsTrue(plan.Status.Conditions, v1.ConditionRunning) {
+	if meta.IsStatusConditionTrue(plan.Status.Conditions, v1.ConditionRunning) {
 		t.Error("the condition Running is True")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
@@ -86,7 +88,7 @@ func checkDependency(dependency *v1.Dependency, lookup Lookup) dependencyState {
 // wasDeleted reports whether a task has only ended because somebody has deleted it: who depends on it
 // waits, as if it did not exist, for another one of its name.
 func wasDeleted(task *v1.GPUTask) bool {
-	failed := findCondition(task.Status.Conditions, v1.ConditionFailed)
+	failed := meta.FindStatusCondition(task.Status.Conditions, v1.ConditionFailed)
 	return failed != nil && failed.Reason == v1.ReasonDeleted
 }
 
@@ -121,5 +123,5 @@ func WaitsForDependencies(task *v1.GPUTask) bool {
 }
 
 func hasStarted(task *v1.GPUTask) bool {
-	return conditionIsTrue(task.Status.Conditions, v1.ConditionDependenciesMet)
+	return meta.IsStatusConditionTrue(task.Status.Conditions, v1.ConditionDependenciesMet)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -134,7 +135,7 @@ func TestDependencies(t *testing.T) {
 			if tc.phase == v1.PhaseFailed {
 				kind = v1.ConditionFailed
 			}
-			if condition := findCondition(plan.Status.Conditions, kind); condition == nil || condition.Reason != tc.reason {
+			if condition := meta.FindStatusCondition(plan.Status.Conditions, kind); condition == nil || condition.Reason != tc.reason {
 				t.Errorf("condition %s is %+v, want reason %s", kind, condition, tc.reason)
 			}
 			if !strings.Contains(plan.Status.Message, tc.message) {

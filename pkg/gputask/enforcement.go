@@ -5,6 +5,8 @@ package gputask
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -38,10 +40,5 @@ func isUnlimited(pod *corev1.Pod) bool {
 	if err != nil {
 		return false // not for the controller to report
 	}
-	for _, enforcement := range assignment.Enforcement {
-		if enforcement == inventory.EnforcementNone {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(slices.Collect(maps.Values(assignment.Enforcement)), inventory.EnforcementNone)
 }

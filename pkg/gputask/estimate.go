@@ -19,8 +19,7 @@ import (
 // reportEstimate reports when the task is expected to start, while it waits for a node: what the
 // scheduler has written into one of its Pods.
 func (d *decision) reportEstimate() {
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.pod == nil || m.pod.Spec.NodeName != "" || m.state != podPending {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -53,7 +54,7 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 	case v1.PhaseSucceeded, v1.PhaseSuspended:
 		add(corev1.EventTypeNormal, string(after.Phase), after.Message)
 	case v1.PhaseFailed:
-		failed := findCondition(after.Conditions, v1.ConditionFailed)
+		failed := meta.FindStatusCondition(after.Conditions, v1.ConditionFailed)
 		add(eventType(failed.Reason), failed.Reason, failed.Message)
 	case v1.PhaseWaiting, v1.PhasePending:
 	}
@@ -67,9 +68,9 @@ func podEvents(before, after *v1.GPUTaskStatus) []Event {
 	if refused := after.Refusals; refused != nil && (before.Refusals == nil || refused.Count > before.Refusals.Count) {
 		events = append(events, Event{corev1.EventTypeWarning, ReasonRefusedByNode, fmt.Sprintf("node %s has refused a Pod: %s", refused.Node, refused.Message)})
 	}
-	changed := findCondition(after.Conditions, v1.ConditionSuspended)
+	changed := meta.FindStatusCondition(after.Conditions, v1.ConditionSuspended)
 	switch lost := after.Losses; {
-	case changed != nil && changed.Reason == reasonChanged && !conditionIsTrue(before.Conditions, v1.ConditionSuspended):
+	case changed != nil && changed.Reason == reasonChanged && !meta.IsStatusConditionTrue(before.Conditions, v1.ConditionSuspended):
 		events = append(events, Event{corev1.EventTypeNormal, reasonChanged, changed.Message})
 	case lostPods(before, after):
 		events = append(events, Event{corev1.EventTypeWarning, ReasonPodLost, lostEvent(after)})
@@ -85,7 +86,7 @@ func podEvents(before, after *v1.GPUTaskStatus) []Event {
 // restartEvent returns why the task restarts: from the condition Running or, while enough
 // other Pods run, from the message.
 func restartEvent(after *v1.GPUTaskStatus) string {
-	running := findCondition(after.Conditions, v1.ConditionRunning)
+	running := meta.FindStatusCondition(after.Conditions, v1.ConditionRunning)
 	if running == nil || running.Reason != reasonRestarting {
 		return after.Message
 	}
@@ -95,7 +96,7 @@ func restartEvent(after *v1.GPUTaskStatus) string {
 // lostEvent returns what is done about a Pod that was lost: from the condition Running if the
 // whole task restarts.
 func lostEvent(after *v1.GPUTaskStatus) string {
-	running := findCondition(after.Conditions, v1.ConditionRunning)
+	running := meta.FindStatusCondition(after.Conditions, v1.ConditionRunning)
 	if running != nil && running.Reason == reasonRestarting {
 		return running.Message + "; all Pods start again"
 	}
@@ -105,11 +106,11 @@ func lostEvent(after *v1.GPUTaskStatus) string {
 // newlyFalse returns the condition if it has become False, or is now False for another
 // reason; nil otherwise.
 func newlyFalse(before, after *v1.GPUTaskStatus, kind string) *metav1.Condition {
-	now := findCondition(after.Conditions, kind)
+	now := meta.FindStatusCondition(after.Conditions, kind)
 	if now == nil || now.Status != metav1.ConditionFalse {
 		return nil
 	}
-	was := findCondition(before.Conditions, kind)
+	was := meta.FindStatusCondition(before.Conditions, kind)
 	if was != nil && was.Status == now.Status && was.Reason == now.Reason {
 		return nil
 	}
@@ -143,6 +144,13 @@ func lostPods(before, after *v1.GPUTaskStatus) bool {
 	return before.Phase == v1.PhaseRunning && after.Phase == v1.PhasePending &&
 		after.Restarts == before.Restarts &&
 		after.CompletedIndexes == before.CompletedIndexes && after.FailedIndexes == before.FailedIndexes && // others follow
-		!conditionIsTrue(before.Conditions, v1.ConditionSuspended) && !conditionIsTrue(after.Conditions, v1.ConditionSuspended) &&
-		!conditionIsTrue(after.Conditions, v1.ConditionFailureTarget)
+		!meta.IsStatusConditionTrue(before.Conditions, v1.ConditionSuspended) && !meta.IsStatusConditionTrue(after.Conditions, v1.ConditionSuspended) &&
+		!meta.IsStatusConditionTrue(after.Conditions, v1.ConditionFailureTarget)
+}
+
+// RunsForTheFirstTime reports whether a change of status is the first time
+// that a task runs.
+func RunsForTheFirstTime(before, after *v1.GPUTaskStatus) bool {
+	return meta.IsStatusConditionTrue(after.Conditions, v1.ConditionRunning) &&
+		meta.FindStatusCondition(before.Conditions, v1.ConditionRunning) == nil
 }

@@ -35,8 +35,7 @@ func (d *decision) rememberNodes(byAction map[v1.FailureAction][]*member) {
 // rememberNodeRefusals records which nodes have refused members, each refusal once: it is later than
 // the node's last entry.
 func (d *decision) rememberNodeRefusals() {
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if !m.isRefusedByNode() || m.pod.Spec.NodeName == "" {
 			continue
 		}
@@ -113,13 +112,7 @@ func preferOthers(spec *corev1.PodSpec, nodes []v1.FailedNode) {
 			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{nodes[i].Name},
 		})
 	}
-	if spec.Affinity == nil {
-		spec.Affinity = &corev1.Affinity{}
-	}
-	if spec.Affinity.NodeAffinity == nil {
-		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
-	}
-	preferred := &spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	preferred := &nodeAffinity(spec).PreferredDuringSchedulingIgnoredDuringExecution
 	*preferred = append(*preferred, corev1.PreferredSchedulingTerm{Weight: avoidWeight, Preference: others})
 }
 

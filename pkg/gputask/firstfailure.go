@@ -6,6 +6,7 @@ package gputask
 import (
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -20,8 +21,7 @@ func (d *decision) nameFirstFailure() {
 		return
 	}
 	var first, named *member
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.pod == nil || m.state != podFailed || d.actionFor(m) != v1.ActionRestartTask {
 			continue
 		}
@@ -44,10 +44,10 @@ func (d *decision) nameFirstFailure() {
 
 // failureCondition returns the condition that names the member because of which the whole task stops or restarts, nil if there is none.
 func (d *decision) failureCondition() *metav1.Condition {
-	if target := findCondition(d.status.Conditions, v1.ConditionFailureTarget); target != nil && target.Reason == v1.ReasonBackoffLimitExceeded {
+	if target := meta.FindStatusCondition(d.status.Conditions, v1.ConditionFailureTarget); target != nil && target.Reason == v1.ReasonBackoffLimitExceeded {
 		return target
 	}
-	if running := findCondition(d.status.Conditions, v1.ConditionRunning); running != nil && running.Reason == reasonRestarting {
+	if running := meta.FindStatusCondition(d.status.Conditions, v1.ConditionRunning); running != nil && running.Reason == reasonRestarting {
 		return running
 	}
 	return nil

@@ -40,8 +40,7 @@ func (d *decision) lowerMinAvailable() {
 		return
 	}
 	d.plan.MinAvailable = strconv.Itoa(d.startTogether())
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.pod != nil && m.state == podPending && m.pod.Spec.NodeName == "" && m.pod.Labels[v1.LabelMinAvailable] != d.plan.MinAvailable {
 			d.plan.Discount = append(d.plan.Discount, m.pod)
 		}
@@ -54,8 +53,8 @@ func (d *decision) lowerMinAvailable() {
 // never started do not start alone because the others are done.
 func (d *decision) startTogether() int {
 	least, done := MinAvailable(d.Task), d.countSucceeded()
-	for i := range d.members {
-		if m := &d.members[i]; m.pod != nil && m.pod.Spec.NodeName != "" && m.state.isActive() {
+	for _, m := range d.members {
+		if m.pod != nil && m.pod.Spec.NodeName != "" && m.state.isActive() {
 			return max(1, least-done)
 		}
 	}

@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -17,7 +18,7 @@ func (d *decision) reportHealth() {
 		d.setCondition(v1.ConditionReconciling, metav1.ConditionTrue, string(d.status.Phase), "")
 		return
 	case v1.PhaseFailed:
-		failed := findCondition(d.status.Conditions, v1.ConditionFailed)
+		failed := meta.FindStatusCondition(d.status.Conditions, v1.ConditionFailed)
 		d.setCondition(v1.ConditionStalled, metav1.ConditionTrue, failed.Reason, failed.Message)
 	case v1.PhaseRunning, v1.PhaseSuspended, v1.PhaseSucceeded:
 	}

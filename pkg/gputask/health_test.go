@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -15,9 +16,9 @@ import (
 // kstatus is the health of an object by the rules of kstatus for objects of any kind.
 func kstatus(task *v1.GPUTask, status *v1.GPUTaskStatus) string {
 	switch {
-	case conditionIsTrue(status.Conditions, "Stalled"):
+	case meta.IsStatusConditionTrue(status.Conditions, "Stalled"):
 		return "Failed"
-	case status.ObservedGeneration != task.Generation || conditionIsTrue(status.Conditions, "Reconciling"):
+	case status.ObservedGeneration != task.Generation || meta.IsStatusConditionTrue(status.Conditions, "Reconciling"):
 		return "InProgress"
 	default:
 		return "Current"

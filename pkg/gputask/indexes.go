@@ -5,6 +5,7 @@ package gputask
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,11 +63,7 @@ func (s indexSet) has(index int) bool { _, found := s[index]; return found }
 
 // String returns the text form in ascending order, with runs of three or more as ranges.
 func (s indexSet) String() string {
-	sorted := make([]int, 0, len(s))
-	for index := range s {
-		sorted = append(sorted, index)
-	}
-	slices.Sort(sorted)
+	sorted := slices.Sorted(maps.Keys(s))
 
 	var parts []string
 	for start := 0; start < len(sorted); {

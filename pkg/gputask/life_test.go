@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -141,7 +142,7 @@ func (w *world) changeAdmission() {
 // changeTemplate suspends, changes and resumes the task at random, so fast that nobody sees it suspended.
 // Failures of the Pods before that nobody has counted yet don't matter any more.
 func (w *world) changeTemplate() {
-	if w.random.IntN(20) > 0 || findCondition(w.task.Status.Conditions, v1.ConditionFailureTarget) != nil {
+	if w.random.IntN(20) > 0 || meta.FindStatusCondition(w.task.Status.Conditions, v1.ConditionFailureTarget) != nil {
 		return
 	}
 	uncounted := int32(0)
@@ -401,7 +402,7 @@ func (w *world) end(pod *corev1.Pod, phase corev1.PodPhase, exitCode int32) {
 }
 
 func (w *world) check() {
-	failing := findCondition(w.task.Status.Conditions, v1.ConditionFailureTarget) != nil
+	failing := meta.FindStatusCondition(w.task.Status.Conditions, v1.ConditionFailureTarget) != nil
 	if counted := w.counted(); counted > w.failures {
 		w.t.Errorf("%d failures were counted, %d happened", counted, w.failures)
 	}
@@ -461,14 +462,14 @@ func (w *world) checkPhase() {
 	}
 	enough := running > 0 && running+int(w.task.Status.Succeeded) >= MinAvailable(w.task)
 	claimed := w.task.Status.Phase == v1.PhaseRunning
-	if failing := conditionIsTrue(w.task.Status.Conditions, v1.ConditionFailureTarget); enough != claimed && !failing && !w.dead {
+	if failing := meta.IsStatusConditionTrue(w.task.Status.Conditions, v1.ConditionFailureTarget); enough != claimed && !failing && !w.dead {
 		w.t.Errorf("phase %s with %d Pods running and %d succeeded of at least %d", w.task.Status.Phase, running, w.task.Status.Succeeded, MinAvailable(w.task))
 	}
 }
 
 // isStopping reports whether the Pods stop since there is no quota for them, or since the task was changed.
 func (w *world) isStopping() bool {
-	return w.queued && !w.admission.Admitted || conditionIsTrue(w.task.Status.Conditions, v1.ConditionSuspended)
+	return w.queued && !w.admission.Admitted || meta.IsStatusConditionTrue(w.task.Status.Conditions, v1.ConditionSuspended)
 }
 
 func (w *world) checkEnd() {

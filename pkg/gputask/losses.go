@@ -6,6 +6,7 @@ package gputask
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,16 +61,15 @@ func (d *decision) countLosses() {
 // losses returns the Pods that the task has lost, but for those that had run for long.
 func (d *decision) losses() []loss {
 	var lost []loss
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		switch {
 		case m.pod == nil || m.stale || m.done():
 		case m.ignored:
-			lost = append(lost, loss{index: i, pod: m.pod, reason: v1.LossIgnored, text: failureOf(m.pod) + ", which a rule of spec.failureRules ignores"})
+			lost = append(lost, loss{index: m.index, pod: m.pod, reason: v1.LossIgnored, text: failureOf(m.pod) + ", which a rule of spec.failureRules ignores"})
 		case m.state == podLost && !podfacts.WasRefused(m.pod):
-			lost = append(lost, lossOf(i, m.pod, "ended through no fault of its own"))
+			lost = append(lost, lossOf(m.index, m.pod, "ended through no fault of its own"))
 		case d.isLate(m):
-			lost = append(lost, loss{index: i, pod: m.pod, reason: v1.LossStartTimeout, text: d.lateText(m)})
+			lost = append(lost, loss{index: m.index, pod: m.pod, reason: v1.LossStartTimeout, text: d.lateText(m)})
 		}
 	}
 	for _, pod := range d.Gone {
@@ -82,16 +82,11 @@ func (d *decision) losses() []loss {
 
 // withoutLongRuns drops the Pods that had run for long. If there are any, the losses before them do not matter any more.
 func (d *decision) withoutLongRuns(lost []loss) []loss {
-	var short []loss
-	for _, one := range lost {
-		if d.ranFor(one.pod) < d.Config.Backoff.Max {
-			short = append(short, one)
-		}
-	}
-	if len(short) < len(lost) && d.status.Losses != nil && len(short) == 0 {
+	ranForLong := func(l loss) bool { return d.ranFor(l.pod) >= d.Config.Backoff.Max }
+	if len(lost) > 0 && !slices.ContainsFunc(lost, func(l loss) bool { return !ranForLong(l) }) {
 		d.status.Losses = nil
 	}
-	return short
+	return slices.DeleteFunc(lost, ranForLong)
 }
 
 // ranFor returns for how long a Pod that is lost has run at most.
@@ -112,12 +107,10 @@ func (d *decision) ranFor(pod *corev1.Pod) time.Duration {
 // lossOf describes a Pod that was taken away; otherwise is what is said if nothing says by whom.
 func lossOf(index int, pod *corev1.Pod, otherwise string) loss {
 	reason, text := v1.LossPodLost, podOnNode(pod)+" "
-	switch by := podfacts.StoppedBy(pod); by {
-	case "":
-		text += otherwise
-	default:
-		text += "was " + by
+	if by := podfacts.StoppedBy(pod); by != "" {
+		otherwise = "was " + by
 	}
+	text += otherwise
 	why := pod.Status.Message
 	if condition := podfacts.Condition(pod, corev1.DisruptionTarget); condition != nil {
 		why = cmp.Or(why, condition.Message) // of a Pod whose containers end in time, the kubelet gives no other
@@ -144,8 +137,8 @@ func (d *decision) countLoss(last loss, lost []loss) {
 			}
 		}
 	}
-	for _, one := range lost {
-		indexes.add(one.index)
+	for _, l := range lost {
+		indexes.add(l.index)
 	}
 	pause := d.Config.Backoff.After(count - 1)
 	if last.reason == v1.LossStartTimeout {
@@ -169,9 +162,9 @@ func (d *decision) countLoss(last loss, lost []loss) {
 
 // rememberLosses records on which nodes Pods did not start, and which nodes have stopped some: the next ones prefer others.
 func (d *decision) rememberLosses(lost []loss) {
-	for _, one := range lost {
-		node, created := one.pod.Spec.NodeName, one.pod.CreationTimestamp
-		if node == "" || one.reason != v1.LossStartTimeout && !stoppedByNode(one.pod) {
+	for _, l := range lost {
+		node, created := l.pod.Spec.NodeName, l.pod.CreationTimestamp
+		if node == "" || l.reason != v1.LossStartTimeout && !stoppedByNode(l.pod) {
 			continue
 		}
 		if known := d.failedNode(node); known == nil || known.LastTime.Before(&created) {

@@ -6,6 +6,7 @@ package gputask
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -15,7 +16,7 @@ import (
 // no failure: it does not count, and there is no backoff.
 func (d *decision) restartIfLost() {
 	if d.Task.Spec.OnLostPod != v1.LostPodRestartTask || !IsGang(d.Task) || d.isFailing() || d.hasSucceeded() || SuspensionRequested(d.Task) || d.isHeld() ||
-		!conditionIsTrue(d.Task.Status.Conditions, v1.ConditionRunning) {
+		!meta.IsStatusConditionTrue(d.Task.Status.Conditions, v1.ConditionRunning) {
 		return
 	}
 	lost := d.lostMember()
@@ -29,8 +30,7 @@ func (d *decision) restartIfLost() {
 
 // lostMember returns a member of a running gang that has lost its Pod, nil if there is none.
 func (d *decision) lostMember() *member {
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.done() || m.stale || m.ignored || d.isJoining(m) {
 			continue
 		}
@@ -47,7 +47,7 @@ func (d *decision) isJoining(m *member) bool {
 	if d.Task.Spec.MaxReplicas == nil {
 		return false
 	}
-	running := findCondition(d.Task.Status.Conditions, v1.ConditionRunning)
+	running := meta.FindStatusCondition(d.Task.Status.Conditions, v1.ConditionRunning)
 	return m.index >= int(d.Task.Status.Total) || running.Reason != reasonAllRunning
 }
 

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,11 +47,12 @@ func (m *member) runs() bool { return m.pod != nil && !m.stale && m.state == pod
 // matchMembers finds the Pod of each member by its name, since labels can be edited. Pods
 // that belong to no member are stray.
 func (d *decision) matchMembers() {
-	d.members = make([]member, 0, Total(d.Task))
+	members := make([]member, Total(d.Task))
 	for r := range d.roles {
 		for range d.roles[r].Count() {
 			index := len(d.members)
-			d.members = append(d.members, member{index: index, role: &d.roles[r], start: currentStart(d.Task, &d.Task.Status, index)})
+			members[index] = member{index: index, role: &d.roles[r], start: currentStart(d.Task, &d.Task.Status, index)}
+			d.members = append(d.members, &members[index])
 		}
 	}
 	for _, pod := range d.Pods {
@@ -61,7 +61,7 @@ func (d *decision) matchMembers() {
 			d.stray = append(d.stray, pod)
 			continue
 		}
-		m := &d.members[index]
+		m := d.members[index]
 		m.pod = pod
 		m.state = outcomeOf(pod)
 		m.stale = podAttempt(pod) != m.attempt || m.state != podSucceeded && d.isOutdated(pod)
@@ -87,8 +87,8 @@ func (d *decision) allRunOrHaveEnded() bool { return d.countNotRunning() == 0 }
 
 func (d *decision) countMembers(is func(*member) bool) int {
 	count := 0
-	for i := range d.members {
-		if is(&d.members[i]) {
+	for _, m := range d.members {
+		if is(m) {
 			count++
 		}
 	}
@@ -166,6 +166,6 @@ func nodesOf(pods []*corev1.Pod) []string {
 			nodes = append(nodes, pod.Spec.NodeName)
 		}
 	}
-	slices.SortFunc(nodes, strings.Compare)
+	slices.Sort(nodes)
 	return slices.Compact(nodes)
 }

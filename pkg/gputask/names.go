@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
@@ -34,12 +36,7 @@ func Total(task *v1.GPUTask) int {
 	return atLeastOne(task.Spec.Replicas)
 }
 
-func atLeastOne(n *int32) int {
-	if n == nil {
-		return 1
-	}
-	return max(int(*n), 1)
-}
+func atLeastOne(n *int32) int { return max(int(ptr.Deref(n, 1)), 1) }
 
 // IsArray reports whether the Pods of a task run independently of each other.
 func IsArray(task *v1.GPUTask) bool { return task.Spec.Completions != nil }

@@ -71,8 +71,7 @@ func (d *decision) hasOtherNodes(m *member) bool {
 // there is none. Of Pods of the same age it is the one with the lowest index.
 func (d *decision) lastNodeRefusal() *member {
 	var last *member
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.isRefusedByNode() && (last == nil || m.pod.CreationTimestamp.After(last.pod.CreationTimestamp.Time)) {
 			last = m
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -51,7 +52,7 @@ func (d *decision) cause() string {
 	case d.isRestarting():
 		return strings.TrimSuffix(d.restartText()+"; "+d.keptText(), "; ")
 	case d.restartsAfterLoss():
-		return findCondition(d.status.Conditions, v1.ConditionRunning).Message + "; all Pods start again"
+		return meta.FindStatusCondition(d.status.Conditions, v1.ConditionRunning).Message + "; all Pods start again"
 	default:
 		return cmp.Or(d.keptText(), d.nodeRefusalText(), d.lossText())
 	}
@@ -60,8 +61,7 @@ func (d *decision) cause() string {
 // containerTexts returns what the containers of a Pod wait for: of the first Pod for which
 // that is worth reporting.
 func (d *decision) containerTexts() string {
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.pod == nil || m.state != podPending {
 			continue
 		}
@@ -74,20 +74,13 @@ func (d *decision) containerTexts() string {
 
 // restartsAfterLoss reports whether Pods of a gang are left from before it lost one of them.
 func (d *decision) restartsAfterLoss() bool {
-	running := findCondition(d.status.Conditions, v1.ConditionRunning)
+	running := meta.FindStatusCondition(d.status.Conditions, v1.ConditionRunning)
 	return running != nil && running.Status == metav1.ConditionFalse && running.Reason == reasonRestarting && !IsArray(d.Task) &&
-		slices.ContainsFunc(d.members, func(m member) bool { return m.pod != nil && m.stale && !m.done() })
+		slices.ContainsFunc(d.members, func(m *member) bool { return m.pod != nil && m.stale && !m.done() })
 }
 
 // isRestarting reports whether the task waits for a restart after a failure.
-func (d *decision) isRestarting() bool {
-	for i := range d.members {
-		if d.awaitsRestart(&d.members[i]) {
-			return true
-		}
-	}
-	return false
-}
+func (d *decision) isRestarting() bool { return slices.ContainsFunc(d.members, d.awaitsRestart) }
 
 // awaitsRestart reports whether a member's last attempt failed and the next one has not
 // begun. A member without a Pod whose backoff is over has lost it since.
@@ -108,8 +101,8 @@ func (d *decision) restartText() string {
 		text = fmt.Sprintf("%s; restart %d", d.restartCause(), d.status.Restarts)
 	}
 	var next time.Duration
-	for i := range d.members {
-		if m := &d.members[i]; d.awaitsRestart(m) {
+	for _, m := range d.members {
+		if d.awaitsRestart(m) {
 			if wait := d.backoffLeft(m); wait > 0 && (next == 0 || wait < next) {
 				next = wait
 			}
@@ -124,11 +117,11 @@ func (d *decision) restartText() string {
 // restartCause returns the failure that a task restarts after: from the condition Running
 // or, while enough other Pods run, from the failed Pod.
 func (d *decision) restartCause() string {
-	if running := findCondition(d.status.Conditions, v1.ConditionRunning); running != nil && running.Reason == reasonRestarting {
+	if running := meta.FindStatusCondition(d.status.Conditions, v1.ConditionRunning); running != nil && running.Reason == reasonRestarting {
 		return running.Message
 	}
-	for i := range d.members {
-		if m := &d.members[i]; m.pod != nil && m.stale && m.state == podFailed {
+	for _, m := range d.members {
+		if m.pod != nil && m.stale && m.state == podFailed {
 			return failureOf(m.pod)
 		}
 	}
@@ -193,14 +186,10 @@ func withoutNodeCount(message string) string {
 // containerText returns what a Pod's containers wait for, if it is worth reporting.
 func containerText(pod *corev1.Pod) string {
 	waits := podfacts.WaitsFor(pod)
-	switch {
-	case waits == nil:
+	if waits == nil {
 		return ""
-	case waits.Message == "":
-		return waits.Reason
-	default:
-		return waits.Reason + ": " + waits.Message
 	}
+	return strings.TrimSuffix(waits.Reason+": "+waits.Message, ": ")
 }
 
 func nodeText(nodes []string) string {

@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -64,13 +65,7 @@ func requireGPUMemory(spec *corev1.PodSpec, memory resource.Quantity) {
 		Operator: corev1.NodeSelectorOpGt,
 		Values:   []string{strconv.FormatInt(atLeastMiB-1, 10)},
 	}
-	if spec.Affinity == nil {
-		spec.Affinity = &corev1.Affinity{}
-	}
-	if spec.Affinity.NodeAffinity == nil {
-		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
-	}
-	node := spec.Affinity.NodeAffinity
+	node := nodeAffinity(spec)
 	if node.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		node.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{}},
@@ -80,4 +75,11 @@ func requireGPUMemory(spec *corev1.PodSpec, memory resource.Quantity) {
 	for i := range terms {
 		terms[i].MatchExpressions = append(terms[i].MatchExpressions, requirement)
 	}
+}
+
+// nodeAffinity returns that of a Pod, which is added if it has none.
+func nodeAffinity(spec *corev1.PodSpec) *corev1.NodeAffinity {
+	spec.Affinity = cmp.Or(spec.Affinity, &corev1.Affinity{})
+	spec.Affinity.NodeAffinity = cmp.Or(spec.Affinity.NodeAffinity, &corev1.NodeAffinity{})
+	return spec.Affinity.NodeAffinity
 }

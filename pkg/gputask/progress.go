@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -61,7 +62,7 @@ func onlyProgressInConditions(before, after []metav1.Condition) bool {
 		return false
 	}
 	for i := range after {
-		if !isProgress(findCondition(before, after[i].Type), &after[i]) {
+		if !isProgress(meta.FindStatusCondition(before, after[i].Type), &after[i]) {
 			return false
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -103,7 +104,7 @@ func TestASpareThatFailsLeavesTheGangRunning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	running := findCondition(plan.Status.Conditions, v1.ConditionRunning)
+	running := meta.FindStatusCondition(plan.Status.Conditions, v1.ConditionRunning)
 	if running.Status != metav1.ConditionTrue || running.Reason != reasonEnoughRunning {
 		t.Errorf("the condition Running is %s for %s", running.Status, running.Reason)
 	}

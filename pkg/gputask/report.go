@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -73,7 +74,7 @@ func (d *decision) reportRoles() {
 func (d *decision) roleStatus(role *Role) v1.RoleStatus {
 	status := v1.RoleStatus{Name: role.Name, Replicas: int32(role.Count())} //nolint:gosec // at most 4096
 	for i := range role.Count() {
-		switch m := &d.members[role.First+i]; {
+		switch m := d.members[role.First+i]; {
 		case m.succeeded:
 			status.Succeeded++
 		case m.runs():
@@ -84,7 +85,7 @@ func (d *decision) roleStatus(role *Role) v1.RoleStatus {
 }
 
 func (d *decision) isSuspended() bool {
-	return conditionIsTrue(d.status.Conditions, v1.ConditionSuspended)
+	return meta.IsStatusConditionTrue(d.status.Conditions, v1.ConditionSuspended)
 }
 
 func (d *decision) reportProgress() {
@@ -159,8 +160,7 @@ type unscheduledPods struct {
 func (d *decision) reportScheduling() unscheduledPods {
 	var unscheduled unscheduledPods
 	waiting := false
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.pod == nil || m.state != podPending || m.pod.Spec.NodeName != "" {
 			waiting = waiting || m.lacksPod()
 			continue
@@ -182,13 +182,7 @@ func (d *decision) reportScheduling() unscheduledPods {
 
 // running returns how many members run their current attempt.
 func (d *decision) running() int {
-	running := 0
-	for i := range d.members {
-		if m := &d.members[i]; m.runs() && !m.done() {
-			running++
-		}
-	}
-	return running
+	return d.countMembers(func(m *member) bool { return m.runs() && !m.done() })
 }
 
 // areEnough reports whether the task counts as running with this many running members

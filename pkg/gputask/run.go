@@ -58,8 +58,7 @@ func (d *decision) clearOldPods() bool {
 	for _, pod := range d.stray {
 		gone = gone && (podAttempt(pod) >= whole.Count || !outcomeOf(pod).isActive())
 	}
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.pod == nil || m.done() || m.queued {
 			continue
 		}
@@ -110,10 +109,7 @@ func (d *decision) awaitsRetry() bool {
 
 // lacksObjects reports whether a Pod or the Service has to be created, now or later.
 func (d *decision) lacksObjects() bool {
-	if d.lacksService() {
-		return true
-	}
-	return slices.ContainsFunc(d.members, func(m member) bool { return m.lacksPod() })
+	return d.lacksService() || slices.ContainsFunc(d.members, (*member).lacksPod)
 }
 
 func (d *decision) lacksService() bool { return NeedsService(d.Task) && !d.HasService }
@@ -125,8 +121,7 @@ func (d *decision) withdraw() {
 	if d.Refusal.Reason != ReasonQuotaExceeded || d.countPods() >= MinAvailable(d.Task) {
 		return
 	}
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.pod != nil && m.state == podPending && m.pod.Spec.NodeName == "" {
 			d.plan.Delete = append(d.plan.Delete, m.pod)
 		}
@@ -140,8 +135,8 @@ func (d *decision) makeRoomInQuota() {
 		return
 	}
 	ended := func(is func(*member) bool) (pods []*corev1.Pod) {
-		for i := range d.members {
-			if m := &d.members[i]; m.pod != nil && is(m) && podfacts.Ended(m.pod) && m.pod.DeletionTimestamp == nil {
+		for _, m := range d.members {
+			if m.pod != nil && is(m) && podfacts.Ended(m.pod) && m.pod.DeletionTimestamp == nil {
 				pods = append(pods, m.pod)
 			}
 		}
@@ -157,8 +152,8 @@ func (d *decision) makeRoomInQuota() {
 // stopDone requests the deletion of Pods whose members are done, and which still run: containers that others have added, or that the
 // kubelet restarts.
 func (d *decision) stopDone() {
-	for i := range d.members {
-		if m := &d.members[i]; m.pod != nil && m.done() && podfacts.HoldsNode(m.pod) && m.pod.DeletionTimestamp == nil {
+	for _, m := range d.members {
+		if m.pod != nil && m.done() && podfacts.HoldsNode(m.pod) && m.pod.DeletionTimestamp == nil {
 			d.plan.Delete = append(d.plan.Delete, m.pod)
 		}
 	}
@@ -166,14 +161,9 @@ func (d *decision) stopDone() {
 
 // countPods returns how many members have succeeded or have a Pod that may still succeed.
 func (d *decision) countPods() int {
-	count := d.countSucceeded()
-	for i := range d.members {
-		m := &d.members[i]
-		if m.pod != nil && !m.stale && !m.done() && (m.state == podPending || m.state == podRunning) {
-			count++
-		}
-	}
-	return count
+	return d.countSucceeded() + d.countMembers(func(m *member) bool {
+		return m.pod != nil && !m.stale && !m.done() && (m.state == podPending || m.state == podRunning)
+	})
 }
 
 func (d *decision) createService() {
@@ -183,8 +173,7 @@ func (d *decision) createService() {
 }
 
 func (d *decision) createMissing() {
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if !m.lacksPod() {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -49,7 +50,7 @@ func TestOnlyTimeSpentRunningCounts(t *testing.T) {
 		t.Errorf("the task is looked at again after %v", plan.RequeueAfter)
 	}
 	step(70*time.Second, running)
-	if target := findCondition(task.Status.Conditions, v1.ConditionFailureTarget); target == nil || target.Reason != v1.ReasonMaxRuntimeExceeded {
+	if target := meta.FindStatusCondition(task.Status.Conditions, v1.ConditionFailureTarget); target == nil || target.Reason != v1.ReasonMaxRuntimeExceeded {
 		t.Errorf("after 100 s it goes on: %+v", target)
 	}
 }
@@ -185,7 +186,7 @@ func TestTheQueueLimitsTheRun(t *testing.T) {
 				}
 				task.Status = plan.Status
 				got := ""
-				if target := findCondition(task.Status.Conditions, v1.ConditionFailureTarget); target != nil {
+				if target := meta.FindStatusCondition(task.Status.Conditions, v1.ConditionFailureTarget); target != nil {
 					got = target.Reason + ": " + target.Message
 				}
 				want := one.want

@@ -33,8 +33,7 @@ func boundAt(pod *corev1.Pod) time.Time {
 // firstStarting returns the member whose Pod has been on its node for the longest time without starting, nil if there is none.
 func (d *decision) firstStarting() *member {
 	var first *member
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if m.isStarting() && (first == nil || boundAt(m.pod).Before(boundAt(first.pod))) {
 			first = m
 		}
@@ -150,10 +149,10 @@ func (d *decision) giveUpLate(lost []loss) {
 	if d.isFailing() || !IsGang(d.Task) || d.areEnough(d.running()) {
 		return
 	}
-	for _, one := range lost {
-		if one.reason == v1.LossStartTimeout && !d.isReplacement(one.pod) {
+	for _, l := range lost {
+		if l.reason == v1.LossStartTimeout && !d.isReplacement(l.pod) {
 			d.restartTask(nil)
-			d.setCondition(v1.ConditionRunning, metav1.ConditionFalse, reasonRestarting, one.text)
+			d.setCondition(v1.ConditionRunning, metav1.ConditionFalse, reasonRestarting, l.text)
 			return
 		}
 	}

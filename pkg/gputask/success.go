@@ -3,7 +3,11 @@
 
 package gputask
 
-import v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+import (
+	"slices"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
 
 // hasSucceeded reports whether all members have succeeded, or those that a rule of the success
 // policy asks for.
@@ -12,27 +16,18 @@ func (d *decision) hasSucceeded() bool {
 		return true
 	}
 	policy := d.Task.Spec.SuccessPolicy
-	if policy == nil {
-		return false
-	}
-	for i := range policy.Rules {
-		if d.ruleIsMet(&policy.Rules[i]) {
-			return true
-		}
-	}
-	return false
+	return policy != nil && slices.ContainsFunc(policy.Rules, d.ruleIsMet)
 }
 
 // ruleIsMet reports whether enough of the members that a rule is about have succeeded. Indexes
 // that do not exist never succeed.
-func (d *decision) ruleIsMet(rule *v1.SuccessRule) bool {
+func (d *decision) ruleIsMet(rule v1.SuccessRule) bool {
 	indexes, err := parseIndexes(rule.SucceededIndexes)
 	if err != nil {
 		return false // can't happen: the schema admits only indexes
 	}
 	wanted, succeeded := len(indexes), 0
-	for i := range d.members {
-		m := &d.members[i]
+	for _, m := range d.members {
 		if rule.Role != "" && rule.Role != m.role.Name {
 			continue
 		}

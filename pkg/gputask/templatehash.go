@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -48,12 +49,7 @@ func (d *decision) isOutdated(pod *corev1.Pod) bool {
 // hasOutdatedPods reports whether Pods that were made before the task was changed hold a node, or may
 // come to hold one.
 func (d *decision) hasOutdatedPods() bool {
-	for _, pod := range d.Pods {
-		if outcomeOf(pod).isActive() && d.isOutdated(pod) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.Pods, func(pod *corev1.Pod) bool { return outcomeOf(pod).isActive() && d.isOutdated(pod) })
 }
 
 // reasonChanged is the reason of the condition Suspended, and the Event, of a task whose Pods were made

@@ -104,13 +104,7 @@ func (d *decision) quietPods() []*corev1.Pod {
 
 // onSilentNodes returns those Pods whose nodes do not answer. Other nodes say themselves that they are not ready.
 func (d *decision) onSilentNodes(pods []*corev1.Pod) []*corev1.Pod {
-	var silent []*corev1.Pod
-	for _, pod := range pods {
-		if d.NotReady[pod.Spec.NodeName].Silent {
-			silent = append(silent, pod)
-		}
-	}
-	return silent
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !d.NotReady[pod.Spec.NodeName].Silent })
 }
 
 // unreachableTimeout returns how long a node must have been unreachable before Pods on it are deleted

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -210,7 +211,7 @@ func TestTheConditionSaysWhetherNodesAreReachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !conditionIsTrue(second.Status.Conditions, v1.ConditionNodesReachable) {
+	if !meta.IsStatusConditionTrue(second.Status.Conditions, v1.ConditionNodesReachable) {
 		t.Errorf("the conditions are %+v", second.Status.Conditions)
 	}
 	if events := Events(&first.Status, &second.Status); len(events) > 0 {

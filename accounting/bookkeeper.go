@@ -225,8 +225,8 @@ func (b *Bookkeeper) write(ctx context.Context, pods []accounting.Pod, until tim
 // moments of a leader; then the book keeps its former leader's.
 func (b *Bookkeeper) updateVersion(book *accounting.Book) {
 	last := -1
-	for i, one := range b.seen {
-		if one.number > 0 && !one.at.After(book.AsOf) {
+	for i, seen := range b.seen {
+		if seen.number > 0 && !seen.at.After(book.AsOf) {
 			last = i
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"falldio.github.io/gpu-controller/pkg/gpufit"
 	"falldio.github.io/gpu-controller/pkg/kueue"
@@ -106,15 +107,8 @@ func (c *Check) workloads(checks sets.Set[string]) (asks []asking, arriving []*k
 
 // compare orders Workloads as Kueue does: by priority, then by age, here that of their quota.
 func compare(a, b *kueue.Workload) int {
-	return cmp.Or(-cmp.Compare(priority(a), priority(b)), a.ReservedAt().Compare(b.ReservedAt()),
+	return cmp.Or(-cmp.Compare(ptr.Deref(a.Spec.Priority, 0), ptr.Deref(b.Spec.Priority, 0)), a.ReservedAt().Compare(b.ReservedAt()),
 		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-}
-
-func priority(w *kueue.Workload) int32 {
-	if w.Spec.Priority == nil {
-		return 0
-	}
-	return *w.Spec.Priority
 }
 
 // checkOf returns which of the checks a Workload has; empty for none. It looks into the object as it

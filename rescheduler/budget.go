@@ -34,9 +34,9 @@ func (l *repairs) add(move reschedule.Move, now time.Time) {
 
 // record adds the repairs of the last hour to a ledger, and forgets the others.
 func (l *repairs) record(ledger *reschedule.Ledger, now time.Time) {
-	*l = slices.DeleteFunc(*l, func(one repaired) bool { return now.Sub(one.at) >= reschedule.LedgerPeriod })
-	for _, one := range *l {
-		ledger.Record(one.namespace, one.lost)
+	*l = slices.DeleteFunc(*l, func(pod repaired) bool { return now.Sub(pod.at) >= reschedule.LedgerPeriod })
+	for _, pod := range *l {
+		ledger.Record(pod.namespace, pod.lost)
 	}
 }
 
@@ -67,9 +67,9 @@ func (r *Rescheduler) exceededBudget(ledger *reschedule.Ledger, moves int, tasks
 		return fmt.Sprintf("%d Pods are to be moved, %d of %d are left in this hour", moves, left, r.options.Planner.MovesPerHour)
 	}
 	lost := map[string]int64{}
-	for _, one := range tasks {
-		for _, pod := range one.pods {
-			lost[pod.Namespace] += reschedule.Lost(one.task, pod, now)
+	for _, evicted := range tasks {
+		for _, pod := range evicted.pods {
+			lost[pod.Namespace] += reschedule.Lost(evicted.task, pod, now)
 		}
 	}
 	for namespace, seconds := range lost {

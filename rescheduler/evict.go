@@ -22,54 +22,54 @@ import (
 // evictAll evicts Pods until a PodDisruptionBudget forbids it, and returns how
 // many were evicted.
 func (r *Rescheduler) evictAll(ctx context.Context, pods []*corev1.Pod) (evicted int, err error) {
-	results := r.deps.Evictions
 	for _, pod := range pods {
-		switch err := r.evict(ctx, pod); {
-		case apierrors.IsTooManyRequests(err):
-			klog.FromContext(ctx).Info("Not moved: a PodDisruptionBudget forbids it", "pod", klog.KObj(pod))
-			results.WithLabelValues("refused").Inc()
-			return evicted, nil
-		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-			continue // gone or changed
+		granted, refusal, err := r.evict(ctx, pod)
+		switch {
 		case err != nil:
-			results.WithLabelValues("error").Inc()
-			return evicted, fmt.Errorf("evicting Pod %s: %w", klog.KObj(pod), err)
+			return evicted, err
+		case refusal != "":
+			klog.FromContext(ctx).Info("Not moved: a PodDisruptionBudget forbids it", "pod", klog.KObj(pod))
+			return evicted, nil
+		case granted:
+			evicted++
 		}
-		results.WithLabelValues("success").Inc()
-		evicted++
 	}
 	return evicted, nil
 }
 
-func (r *Rescheduler) evict(ctx context.Context, pod *corev1.Pod) error {
-	return r.deps.Kube.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+// evict evicts a Pod. Without an error, it is evicted, or the refusal says why not, or it is gone or has changed: the cache
+// will show that soon.
+func (r *Rescheduler) evict(ctx context.Context, pod *corev1.Pod) (granted bool, refusal string, err error) {
+	err = r.deps.Kube.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: podwrite.SameVersion(pod)},
 	})
-}
-
-// tryEvict evicts a Pod and records the result.
-func (r *Rescheduler) tryEvict(ctx context.Context, pod *corev1.Pod) error {
-	try := moveplan.Try{At: r.deps.Clock.Now()}
 	results := r.deps.Evictions
-	err := r.evict(ctx, pod)
 	switch {
 	case err == nil:
 		results.WithLabelValues("success").Inc()
-		klog.FromContext(ctx).Info("Evicted Pod", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
-		try.Granted = true
+		return true, "", nil
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // gone or changed: the cache will show it soon
+		return false, "", nil
 	case apierrors.IsTooManyRequests(err):
 		results.WithLabelValues("refused").Inc()
-		try.Refusal = err.Error()
-		err = nil
+		return false, err.Error(), nil
 	default:
 		results.WithLabelValues("error").Inc()
-		try.Refusal = err.Error()
-		err = fmt.Errorf("evicting Pod %s: %w", klog.KObj(pod), err)
+		return false, err.Error(), fmt.Errorf("evicting Pod %s: %w", klog.KObj(pod), err)
 	}
-	r.tries[pod.UID] = try
+}
+
+// tryEvict evicts a Pod of a plan and records the result.
+func (r *Rescheduler) tryEvict(ctx context.Context, pod *corev1.Pod) error {
+	try := moveplan.Try{At: r.deps.Clock.Now()}
+	var err error
+	if try.Granted, try.Refusal, err = r.evict(ctx, pod); try.Granted {
+		klog.FromContext(ctx).Info("Evicted Pod", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
+	}
+	if try.Granted || try.Refusal != "" {
+		r.tries[pod.UID] = try
+	}
 	return err
 }
 

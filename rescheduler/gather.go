@@ -4,11 +4,14 @@
 package rescheduler
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
@@ -45,31 +48,27 @@ func (r *Rescheduler) gatherTasks() (*clusterview.Objects, error) {
 // being carried out is checked after every change in the cluster, which may have thousands.
 func (r *Rescheduler) tasksOf(plans []*v1.MovePlan) ([]*v1.GPUTask, error) {
 	var tasks []*v1.GPUTask
-	known := sets.New[types.NamespacedName]()
-	add := func(ref *v1.TaskReference) error {
-		name := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	var named []v1.TaskReference
+	for _, plan := range plans {
+		if plan.Spec.For != nil {
+			named = append(named, *plan.Spec.For)
+		}
+		for i := range plan.Spec.Moves {
+			named = append(named, plan.Spec.Moves[i].Task)
+		}
+	}
+	known := sets.New[cache.ObjectName]()
+	for _, ref := range named {
+		name := cache.NewObjectName(ref.Namespace, ref.Name)
 		if known.Has(name) {
-			return nil
+			continue
 		}
 		known.Insert(name)
 		task, err := r.deps.GPUTasks.GPUTasks(ref.Namespace).Get(ref.Name)
 		if err == nil {
 			tasks = append(tasks, task)
 		} else if !apierrors.IsNotFound(err) {
-			return err
-		}
-		return nil
-	}
-	for _, plan := range plans {
-		if plan.Spec.For != nil {
-			if err := add(plan.Spec.For); err != nil {
-				return nil, err
-			}
-		}
-		for i := range plan.Spec.Moves {
-			if err := add(&plan.Spec.Moves[i].Task); err != nil {
-				return nil, err
-			}
+			return nil, err
 		}
 	}
 	return tasks, nil
@@ -82,25 +81,14 @@ func (r *Rescheduler) ownPlans() ([]*v1.MovePlan, error) {
 	if err != nil || r.deps.Namespace == "" {
 		return all, err
 	}
-	var own []*v1.MovePlan
-	for _, plan := range all {
-		if isWithin(plan, r.deps.Namespace) {
-			own = append(own, plan)
-		}
-	}
-	return own, nil
+	return slices.DeleteFunc(slices.Clone(all), func(plan *v1.MovePlan) bool { return !isWithin(plan, r.deps.Namespace) }), nil
 }
 
 func isWithin(plan *v1.MovePlan, namespace string) bool {
 	if plan.Spec.For != nil && plan.Spec.For.Namespace != namespace {
 		return false
 	}
-	for i := range plan.Spec.Moves {
-		if plan.Spec.Moves[i].Task.Namespace != namespace {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(plan.Spec.Moves, func(move v1.Move) bool { return move.Task.Namespace != namespace })
 }
 
 // gatherAll is gatherTasks with all Pods that run.

@@ -4,6 +4,7 @@
 package rescheduler
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -146,7 +147,7 @@ func (c *planCollector) Collect(metrics chan<- prometheus.Metric) {
 	counts := map[v1.MovePlanPhase]int{v1.PlanProposed: 0, v1.PlanApproved: 0, v1.PlanExecuting: 0}
 	for _, plan := range plans {
 		if !moveplan.Finished(plan) {
-			counts[phaseOf(plan)]++
+			counts[cmp.Or(plan.Status.Phase, v1.PlanProposed)]++
 		}
 	}
 	for phase, count := range counts {
@@ -161,12 +162,4 @@ func (c *planCollector) Collect(metrics chan<- prometheus.Metric) {
 			metrics <- prometheus.MustNewConstMetric(minutesLeftDesc, prometheus.GaugeValue, float64(left)/60, namespace)
 		}
 	}
-}
-
-// phaseOf returns a plan's phase, Proposed if it has no status yet.
-func phaseOf(plan *v1.MovePlan) v1.MovePlanPhase {
-	if plan.Status.Phase == "" {
-		return v1.PlanProposed
-	}
-	return plan.Status.Phase
 }

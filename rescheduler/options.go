@@ -32,31 +32,32 @@ func DefaultOptions() Options {
 
 // AddFlags adds the flags that set the options.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	p := &o.Planner
 	flags.DurationVar(&o.Period, "reschedule-period", o.Period,
 		"how often to look what should be moved: tasks for which room must be made, and Pods on nodes that are cordoned or no longer of the task's GPU model; 0 for never")
-	flags.StringVar((*string)(&o.Planner.Mode), "reschedule-mode", string(o.Planner.Mode),
+	flags.StringVar((*string)(&p.Mode), "reschedule-mode", string(p.Mode),
 		"consolidate moves as few Pods as possible to places that are planned and reserved; recreate stops one task after the other and lets the scheduler reschedule it")
-	flags.DurationVar(&o.Planner.Patience, "reschedule-patience", o.Planner.Patience,
+	flags.DurationVar(&p.Patience, "reschedule-patience", p.Patience,
 		"how long a task must have waited for a node before other Pods are moved for it")
-	flags.Float64Var(&o.Planner.Threshold, "reschedule-threshold", o.Planner.Threshold,
+	flags.Float64Var(&p.Threshold, "reschedule-threshold", p.Threshold,
 		"part of a node's GPUs, 0 to 1, that may be in use if Pods are to leave it to give it back; 0 gives no nodes back")
-	flags.Int64Var(&o.Planner.ApproveCost, "reschedule-approve-cost", o.Planner.ApproveCost,
+	flags.Int64Var(&p.ApproveCost, "reschedule-approve-cost", p.ApproveCost,
 		"cost of a MovePlan, in GPU-seconds, up to which it needs no person's approval; 0 for none without")
-	flags.BoolVar(&o.Planner.ApproveForOthers, "reschedule-approve-across-namespaces", o.Planner.ApproveForOthers,
+	flags.BoolVar(&p.ApproveForOthers, "reschedule-approve-across-namespaces", p.ApproveForOthers,
 		"let MovePlans that move Pods of one namespace for a task of another be carried out without a person's approval, if their cost needs none")
-	flags.IntVar(&o.Planner.MaxMoves, "reschedule-max-moves", o.Planner.MaxMoves,
+	flags.IntVar(&p.MaxMoves, "reschedule-max-moves", p.MaxMoves,
 		"number of Pods that a MovePlan moves at most; 0 for no limit")
-	flags.IntVar(&o.Planner.MovesPerHour, "reschedule-moves-per-hour", o.Planner.MovesPerHour,
+	flags.IntVar(&p.MovesPerHour, "reschedule-moves-per-hour", p.MovesPerHour,
 		"number of Pods that are moved in an hour at most; 0 for no limit")
-	flags.Int64Var(&o.Planner.GPUMinutesPerHour, "reschedule-gpu-minutes-per-hour", o.Planner.GPUMinutesPerHour,
+	flags.Int64Var(&p.GPUMinutesPerHour, "reschedule-gpu-minutes-per-hour", p.GPUMinutesPerHour,
 		"work of each namespace, in GPU-minutes, that is lost to moves in an hour at most; 0 for no limit")
-	flags.DurationVar(&o.Planner.Cooldown, "reschedule-cooldown", o.Planner.Cooldown,
+	flags.DurationVar(&p.Cooldown, "reschedule-cooldown", p.Cooldown,
 		"how long a task that was moved stays where it is")
-	flags.BoolVar(&o.Planner.Unhealthy, "reschedule-unhealthy", o.Planner.Unhealthy,
+	flags.BoolVar(&p.Unhealthy, "reschedule-unhealthy", p.Unhealthy,
 		"move tasks off GPUs that are not healthy, where there is room for all of a gang elsewhere")
-	flags.DurationVar(&o.Planner.UnhealthyAfter, "reschedule-unhealthy-after", o.Planner.UnhealthyAfter,
+	flags.DurationVar(&p.UnhealthyAfter, "reschedule-unhealthy-after", p.UnhealthyAfter,
 		"how long a GPU must have been unhealthy before its tasks are moved")
-	flags.DurationVar(&o.Planner.Backoff, "reschedule-backoff", o.Planner.Backoff,
+	flags.DurationVar(&p.Backoff, "reschedule-backoff", p.Backoff,
 		"how long nothing is moved for the same purpose after a MovePlan was aborted; it doubles with each in a row, up to 1h")
 	flags.DurationVar(&o.MoveTimeout, "reschedule-move-timeout", o.MoveTimeout,
 		"how long Pods that are moved may take to run again, beside their grace period, before the MovePlan is aborted")
@@ -85,18 +86,19 @@ func (o *Options) hideFlags(flags *pflag.FlagSet) {
 // Validate checks all flags: it calls require with each condition and the error if it does
 // not hold.
 func (o *Options) Validate(require func(holds bool, format string, values ...any)) {
+	p := &o.Planner
 	require(o.Period >= 0, "--reschedule-period=%v: must not be negative; 0 switches rescheduling off", o.Period)
-	require(o.Planner.Mode == reschedule.Consolidate || o.Planner.Mode == reschedule.Recreate,
-		"--reschedule-mode=%s: must be %s or %s", o.Planner.Mode, reschedule.Consolidate, reschedule.Recreate)
-	require(o.Planner.Patience >= 0, "--reschedule-patience=%v: must not be negative", o.Planner.Patience)
-	require(o.Planner.Threshold >= 0 && o.Planner.Threshold <= 1, "--reschedule-threshold=%v: must be from 0 to 1, a part of a node's GPUs", o.Planner.Threshold)
-	require(o.Planner.ApproveCost >= 0, "--reschedule-approve-cost=%d: must not be negative; with 0 a person approves every plan that costs anything", o.Planner.ApproveCost)
-	require(o.Planner.MaxMoves >= 0, "--reschedule-max-moves=%d: must not be negative; 0 is no limit", o.Planner.MaxMoves)
-	require(o.Planner.MovesPerHour >= 0, "--reschedule-moves-per-hour=%d: must not be negative; 0 is no limit", o.Planner.MovesPerHour)
-	require(o.Planner.GPUMinutesPerHour >= 0, "--reschedule-gpu-minutes-per-hour=%d: must not be negative; 0 is no limit", o.Planner.GPUMinutesPerHour)
-	require(o.Planner.Cooldown >= 0, "--reschedule-cooldown=%v: must not be negative", o.Planner.Cooldown)
-	require(o.Planner.UnhealthyAfter >= 0, "--reschedule-unhealthy-after=%v: must not be negative", o.Planner.UnhealthyAfter)
-	require(o.Planner.Backoff >= 0, "--reschedule-backoff=%v: must not be negative", o.Planner.Backoff)
+	require(p.Mode == reschedule.Consolidate || p.Mode == reschedule.Recreate,
+		"--reschedule-mode=%s: must be %s or %s", p.Mode, reschedule.Consolidate, reschedule.Recreate)
+	require(p.Patience >= 0, "--reschedule-patience=%v: must not be negative", p.Patience)
+	require(p.Threshold >= 0 && p.Threshold <= 1, "--reschedule-threshold=%v: must be from 0 to 1, a part of a node's GPUs", p.Threshold)
+	require(p.ApproveCost >= 0, "--reschedule-approve-cost=%d: must not be negative; with 0 a person approves every plan that costs anything", p.ApproveCost)
+	require(p.MaxMoves >= 0, "--reschedule-max-moves=%d: must not be negative; 0 is no limit", p.MaxMoves)
+	require(p.MovesPerHour >= 0, "--reschedule-moves-per-hour=%d: must not be negative; 0 is no limit", p.MovesPerHour)
+	require(p.GPUMinutesPerHour >= 0, "--reschedule-gpu-minutes-per-hour=%d: must not be negative; 0 is no limit", p.GPUMinutesPerHour)
+	require(p.Cooldown >= 0, "--reschedule-cooldown=%v: must not be negative", p.Cooldown)
+	require(p.UnhealthyAfter >= 0, "--reschedule-unhealthy-after=%v: must not be negative", p.UnhealthyAfter)
+	require(p.Backoff >= 0, "--reschedule-backoff=%v: must not be negative", p.Backoff)
 	require(o.MoveTimeout > 0, "--reschedule-move-timeout=%v: must be greater than 0", o.MoveTimeout)
 }
 

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
@@ -75,7 +76,7 @@ func heldBy(task *v1.GPUTask, workload *Workload) (reason, message string) {
 		return reasonQueued, queue
 	case evicted != nil && evicted.Status == metav1.ConditionTrue && workload.reserved():
 		return reasonEvicted, fmt.Sprintf("evicted by Kueue (%s): %s", evicted.Reason, evicted.Message)
-	case workload.Spec.Active != nil && !*workload.Spec.Active:
+	case !ptr.Deref(workload.Spec.Active, true):
 		return reasonDeactivated, fmt.Sprintf("its Workload %s is deactivated: set its spec.active to true to queue the task again", workload.Name)
 	case workload.reserved() && workload.isOutdated(task):
 		return reasonQueued, withDetail(queue, "the task was changed since it got quota, and asks for it anew")
@@ -89,37 +90,34 @@ func heldBy(task *v1.GPUTask, workload *Workload) (reason, message string) {
 }
 
 func withDetail(text, detail string) string {
-	if detail == "" {
-		return text
-	}
-	return text + ": " + detail
+	return strings.TrimSuffix(text+": "+detail, ": ")
 }
 
 // Asks reports whether an admission check has to answer now: quota is reserved, and the check is
 // pending.
 func (w *Workload) Asks(check string) bool {
-	state := w.Check(check)
-	return state != nil && state.State == CheckPending && w.reserved() && w.DeletionTimestamp == nil && !w.ended() &&
-		!meta.IsStatusConditionTrue(w.Status.Conditions, Evicted)
+	return w.says(check, CheckPending)
+}
+
+// says reports whether an admission check says something about a Workload that goes on to hold its quota.
+func (w *Workload) says(check string, state CheckState) bool {
+	said := w.Check(check)
+	return said != nil && said.State == state && w.reserved() && w.DeletionTimestamp == nil &&
+		!meta.IsStatusConditionTrue(w.Status.Conditions, Finished) && !meta.IsStatusConditionTrue(w.Status.Conditions, Evicted)
 }
 
 // Arrives reports whether an admission check has said Ready, and not all Pods are known to run yet.
 func (w *Workload) Arrives(check string) bool {
-	state := w.Check(check)
-	return state != nil && state.State == CheckReady && w.reserved() && w.DeletionTimestamp == nil && !w.ended() &&
-		!meta.IsStatusConditionTrue(w.Status.Conditions, Evicted) && !meta.IsStatusConditionTrue(w.Status.Conditions, PodsReady)
+	return w.says(check, CheckReady) && !meta.IsStatusConditionTrue(w.Status.Conditions, PodsReady)
 }
-
-func (w *Workload) ended() bool { return meta.IsStatusConditionTrue(w.Status.Conditions, Finished) }
 
 // Check returns what an admission check says; nil if it was not asked for.
 func (w *Workload) Check(name string) *AdmissionCheckState {
-	for i := range w.Status.AdmissionChecks {
-		if w.Status.AdmissionChecks[i].Name == name {
-			return &w.Status.AdmissionChecks[i]
-		}
+	at := slices.IndexFunc(w.Status.AdmissionChecks, func(state AdmissionCheckState) bool { return state.Name == name })
+	if at < 0 {
+		return nil
 	}
-	return nil
+	return &w.Status.AdmissionChecks[at]
 }
 
 // ReservedAt returns when the quota was reserved; the zero time if it is not.

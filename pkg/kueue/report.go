@@ -113,9 +113,7 @@ func (o *Observed) giveBack() (Step, error) {
 	o.set(status, QuotaReserved, metav1.ConditionFalse, reasonPending, evicted.Message)
 	if admitted := meta.FindStatusCondition(status.Conditions, Admitted); admitted != nil && admitted.Status == metav1.ConditionTrue {
 		past := int32(max(0, o.Now.Sub(admitted.LastTransitionTime.Time)) / time.Second) //nolint:gosec // seconds
-		if status.AccumulatedPastExecutionTimeSeconds != nil {
-			past += *status.AccumulatedPastExecutionTimeSeconds
-		}
+		past += ptr.Deref(status.AccumulatedPastExecutionTimeSeconds, 0)
 		status.AccumulatedPastExecutionTimeSeconds = &past
 		o.set(status, Admitted, metav1.ConditionFalse, reasonNoReserve, "The workload has no reservation")
 	}

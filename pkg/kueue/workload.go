@@ -4,6 +4,7 @@
 package kueue
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -128,12 +129,7 @@ func podsAtOnce(task *v1.GPUTask, role *gputask.Role) int {
 	return role.Count()
 }
 
-func podSetName(role string) string {
-	if role == "" {
-		return mainPodSet
-	}
-	return role
-}
+func podSetName(role string) string { return cmp.Or(role, mainPodSet) }
 
 // templateOf returns what of a role's first Pod holds for all of them and matters to quota and
 // placement. What its containers run, and with which environment, is nobody's business who may read

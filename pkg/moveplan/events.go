@@ -4,6 +4,7 @@
 package moveplan
 
 import (
+	"cmp"
 	"fmt"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -34,7 +35,7 @@ func events(plan *v1.MovePlan, after *v1.MovePlanStatus) []Event {
 		switch record.State {
 		case v1.MoveEvicted:
 			list = append(list, Event{Task: task, Reason: eventRescheduling, Message: fmt.Sprintf("Pod %s leaves node %s%s: %s (MovePlan %s)",
-				move.Pod, move.From.Node, forNode(move.To.Node), whyMoved(plan, move), plan.Name)})
+				move.Pod, move.From.Node, toNode("for", move.To.Node), cmp.Or(move.Reason, plan.Spec.Reason), plan.Name)})
 		case v1.MoveMoved, v1.MoveElsewhere:
 			text := fmt.Sprintf("Pod %s went from node %s to node %s", move.Pod, move.From.Node, record.Node)
 			list = append(list,
@@ -44,20 +45,6 @@ func events(plan *v1.MovePlan, after *v1.MovePlanStatus) []Event {
 		}
 	}
 	return list
-}
-
-func forNode(node string) string {
-	if node == "" {
-		return ""
-	}
-	return " for node " + node
-}
-
-func whyMoved(plan *v1.MovePlan, move *v1.Move) string {
-	if move.Reason != "" {
-		return move.Reason
-	}
-	return plan.Spec.Reason
 }
 
 func phaseText(plan *v1.MovePlan, after *v1.MovePlanStatus) string {

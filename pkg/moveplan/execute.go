@@ -5,6 +5,7 @@ package moveplan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,23 +78,12 @@ func (s *step) newlyElsewhere() string {
 
 // openMoves returns the indices of a turn's moves that are not over.
 func (s *step) openMoves(turn int32) []int {
-	var indices []int
-	for i := range s.Plan.Spec.Moves {
-		if s.Plan.Spec.Moves[i].Turn == turn && isOpen(s.status.Moves[i].State) {
-			indices = append(indices, i)
-		}
-	}
-	return indices
+	return slices.DeleteFunc(s.movesOf(turn), func(i int) bool { return !isOpen(s.status.Moves[i].State) })
 }
 
 // hasBegun reports whether the intent to evict the Pods of a turn was recorded.
 func (s *step) hasBegun(turn int32) bool {
-	for i := range s.Plan.Spec.Moves {
-		if s.Plan.Spec.Moves[i].Turn == turn && s.status.Moves[i].EvictedAt != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.movesOf(turn), func(i int) bool { return s.status.Moves[i].EvictedAt != nil })
 }
 
 // beginTurn records the intent to carry out a turn unless something prevents it.
@@ -161,8 +151,7 @@ func (s *step) obstacle(indices []int) (what, reason string) {
 	}
 	var pods []*corev1.Pod
 	for _, i := range indices {
-		seen := s.observe(&s.Plan.Spec.Moves[i])
-		pods = append(pods, seen.before)
+		pods = append(pods, s.observe(&s.Plan.Spec.Moves[i]).before)
 	}
 	return disruption.NewBudgets(s.Objects.Budgets).Forbids(pods), ReasonForbidden
 }
@@ -291,12 +280,7 @@ func (s *step) settle(i int, seen *observedMove) {
 }
 
 func (s *step) underWay() bool {
-	for i := range s.status.Moves {
-		if s.status.Moves[i].State == v1.MoveEvicted {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.status.Moves, func(record v1.MoveStatus) bool { return record.State == v1.MoveEvicted })
 }
 
 // windDown waits until the evicted Pods have nodes again, for at most twice the time limit

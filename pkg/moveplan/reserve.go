@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
@@ -249,9 +250,7 @@ func (w *want) build(now time.Time) (built reservation.Reservation, ok bool) {
 	if len(built.GPUs) == 0 {
 		built.Cards = max(shape.GPUs, min(shape.Share, 1))
 	}
-	if w.pod.Spec.Priority != nil {
-		built.Priority = *w.pod.Spec.Priority
-	}
+	built.Priority = ptr.Deref(w.pod.Spec.Priority, 0)
 	return built, true
 }
 

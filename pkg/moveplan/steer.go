@@ -4,6 +4,7 @@
 package moveplan
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,18 +21,28 @@ const destinationWeight = 100
 // owner is the reference to the Pod's task.
 func Destination(plans []*v1.MovePlan, pod *corev1.Pod, owner *metav1.OwnerReference) string {
 	for _, plan := range plans {
-		if plan.Status.Phase != v1.PlanExecuting || len(plan.Status.Moves) != len(plan.Spec.Moves) {
-			continue
-		}
-		for i := range plan.Spec.Moves {
-			move := &plan.Spec.Moves[i]
-			if plan.Status.Moves[i].State == v1.MoveEvicted && move.Pod == pod.Name && move.Task.Namespace == pod.Namespace &&
+		for _, move := range underWay(plan) {
+			if move.Pod == pod.Name && move.Task.Namespace == pod.Namespace &&
 				(move.Task.UID == "" || owner == nil || move.Task.UID == owner.UID) {
 				return move.To.Node
 			}
 		}
 	}
 	return ""
+}
+
+// underWay returns the moves of a plan whose Pods have been evicted and do not run again yet.
+func underWay(plan *v1.MovePlan) []v1.Move {
+	if plan.Status.Phase != v1.PlanExecuting || len(plan.Status.Moves) != len(plan.Spec.Moves) {
+		return nil
+	}
+	var moves []v1.Move
+	for i := range plan.Spec.Moves {
+		if plan.Status.Moves[i].State == v1.MoveEvicted {
+			moves = append(moves, plan.Spec.Moves[i])
+		}
+	}
+	return moves
 }
 
 // Steer makes a Pod prefer a node. Only the stock scheduler needs this: gpu-scheduler knows
@@ -44,9 +55,7 @@ func Steer(pod *corev1.Pod, node string) {
 	if pod.Spec.Affinity != nil {
 		affinity = pod.Spec.Affinity.DeepCopy()
 	}
-	if affinity.NodeAffinity == nil {
-		affinity.NodeAffinity = &corev1.NodeAffinity{}
-	}
+	affinity.NodeAffinity = cmp.Or(affinity.NodeAffinity, &corev1.NodeAffinity{})
 	affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = slices.Concat(
 		affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
 		[]corev1.PreferredSchedulingTerm{{Weight: destinationWeight, Preference: corev1.NodeSelectorTerm{
@@ -55,16 +64,7 @@ func Steer(pod *corev1.Pod, node string) {
 	pod.Spec.Affinity = affinity
 }
 
-// Moves reports whether a plan is moving Pods of a task: they have been evicted and do not
-// run again yet.
+// Moves reports whether a plan is moving Pods of a task.
 func Moves(plan *v1.MovePlan, task types.UID) bool {
-	if plan.Status.Phase != v1.PlanExecuting || len(plan.Status.Moves) != len(plan.Spec.Moves) {
-		return false
-	}
-	for i := range plan.Spec.Moves {
-		if plan.Spec.Moves[i].Task.UID == task && plan.Status.Moves[i].State == v1.MoveEvicted {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(underWay(plan), func(move v1.Move) bool { return move.Task.UID == task })
 }

@@ -4,6 +4,7 @@
 package moveplan
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -171,10 +172,10 @@ func (s *step) advance() error {
 // validate returns what is wrong with a plan, which may have been written by hand.
 func validate(plan *v1.MovePlan) error {
 	if len(plan.Spec.Moves) == 0 {
-		return fmt.Errorf("spec.moves: is empty: there is nothing to move")
+		return errors.New("spec.moves: is empty: there is nothing to move")
 	}
 	if plan.Spec.Goal == v1.GoalPendingTask && plan.Spec.For == nil {
-		return fmt.Errorf("spec.for: is missing: it names the task that room is made for")
+		return errors.New("spec.for: is missing: it names the task that room is made for")
 	}
 	if has, needs := len(plan.Status.Moves), len(plan.Spec.Moves); has > 0 && has != needs {
 		return fmt.Errorf("status.moves: has %d entries for %d moves", has, needs)

@@ -134,14 +134,14 @@ func (s *step) progress(turn int32) string {
 	if len(indices) > 1 {
 		return fmt.Sprintf("%s: moving %d Pods of GPUTask %s/%s", text, len(indices), move.Task.Namespace, move.Task.Name)
 	}
-	return fmt.Sprintf("%s: moving Pod %s/%s from node %s%s", text, move.Task.Namespace, move.Pod, move.From.Node, toNode(move.To.Node))
+	return fmt.Sprintf("%s: moving Pod %s/%s from node %s%s", text, move.Task.Namespace, move.Pod, move.From.Node, toNode("to", move.To.Node))
 }
 
-func toNode(node string) string {
+func toNode(preposition, node string) string {
 	if node == "" {
 		return ""
 	}
-	return " to node " + node
+	return " " + preposition + " node " + node
 }
 
 const (

@@ -70,7 +70,7 @@ func (p *Planner) capacityPlan(packing *placement.Packing) *v1.MovePlan {
 func gainText(gain *v1.MoveGain) string {
 	var parts []string
 	if gain.GPUs > 0 {
-		parts = append(parts, gpuCount(int(gain.GPUs)))
+		parts = append(parts, plural.Count(gain.GPUs, "GPU"))
 	}
 	if count := len(gain.Nodes); count > 0 {
 		parts = append(parts, plural.Count(count, "node"))

@@ -7,8 +7,10 @@ import (
 	"math"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -63,4 +65,11 @@ func (p *Planner) costOf(u *clusterview.Unit) int64 {
 		sum += p.moveCost(m)
 	}
 	return sum
+}
+
+// Lost returns the work, in GPU-seconds, that is lost if a task's Pod is evicted now.
+func Lost(task *v1.GPUTask, pod *corev1.Pod, now time.Time) int64 {
+	m := &clusterview.Member{Pod: pod, Task: &clusterview.Task{GPUTask: task}}
+	m.Shape, m.Err = snapshot.Shape(pod)
+	return lost(m, now)
 }

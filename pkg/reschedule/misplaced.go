@@ -55,10 +55,7 @@ func Misplaced(tasks []clusterview.Task, nodes []*corev1.Node, now time.Time) []
 	}
 	var moves []Move
 	for _, task := range tasks {
-		if !movable(task.GPUTask) {
-			continue
-		}
-		if move := misplacedMove(task, byName, now); move != nil {
+		if move := misplacedMove(task, byName, now); move != nil && movable(task.GPUTask) {
 			moves = append(moves, *move)
 		}
 	}
@@ -131,9 +128,7 @@ func misplacedMove(task clusterview.Task, nodes map[string]*corev1.Node, now tim
 		if reason == "" {
 			continue
 		}
-		if move.Reason == "" {
-			move.Reason = reason
-		}
+		move.Reason = cmp.Or(move.Reason, reason)
 		move.Pods = append(move.Pods, pod)
 	}
 	if len(move.Pods) == 0 {

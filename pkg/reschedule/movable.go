@@ -4,7 +4,9 @@
 package reschedule
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,14 +115,9 @@ func keptBy(pod *corev1.Pod, now time.Time) string {
 }
 
 func hasHostPort(pod *corev1.Pod) bool {
-	for i := range pod.Spec.Containers {
-		for _, port := range pod.Spec.Containers[i].Ports {
-			if port.HostPort > 0 {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Spec.Containers, func(container corev1.Container) bool {
+		return slices.ContainsFunc(container.Ports, func(port corev1.ContainerPort) bool { return port.HostPort > 0 })
+	})
 }
 
 func hasInterPodConstraints(pod *corev1.Pod) bool {
@@ -188,10 +185,7 @@ func (p *Planner) temporaryReason(u *clusterview.Unit) string {
 			return why
 		}
 	}
-	if why := p.overBudget(u); why != "" {
-		return why
-	}
-	return p.disruption(u)
+	return cmp.Or(p.overBudget(u), p.disruption(u))
 }
 
 func (p *Planner) temporaryTaskReason(task *clusterview.Task) string {

@@ -12,6 +12,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // makeRoomForOne returns a plan for the first task in the queue for which moves can make
@@ -177,12 +178,5 @@ func whatItGets(w *clusterview.Waiting, gpus int) string {
 	if gpus > 0 && percentOf(w) == 0 {
 		return "its MIG slices" // of which a few are no GPU
 	}
-	return gpuCount(gpus)
-}
-
-func gpuCount(count int) string {
-	if count == 1 {
-		return "1 GPU"
-	}
-	return fmt.Sprintf("%d GPUs", count)
+	return plural.Count(gpus, "GPU")
 }

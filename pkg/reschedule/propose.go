@@ -118,9 +118,6 @@ func costText(moves []v1.Move) string {
 	for i := range moves {
 		lost += moves[i].LostGPUSeconds
 	}
-	pods := "1 Pod moves"
-	if len(moves) != 1 {
-		pods = fmt.Sprintf("%d Pods move", len(moves))
-	}
-	return fmt.Sprintf("%s, losing %s of work", pods, plural.Count(int(minutes(lost)), "GPU-minute"))
+	pods, move := plural.Count(len(moves), "Pod"), plural.Verb(len(moves), "moves", "move")
+	return fmt.Sprintf("%s %s, losing %s of work", pods, move, plural.Count(int(minutes(lost)), "GPU-minute"))
 }

@@ -33,14 +33,7 @@ func (p *Planner) Rules(priority int32) placement.MoveRules {
 
 // rules is Rules without the excluded units.
 func (p *Planner) rules(priority int32, excluded map[*clusterview.Unit]bool) placement.MoveRules {
-	limit := maxMoves
-	if p.Options.MaxMoves > 0 {
-		limit = min(limit, p.Options.MaxMoves)
-	}
-	left, limited := p.Ledger.MovesLeft(&p.Options)
-	if limited {
-		limit = min(limit, left)
-	}
+	limit := p.movesLeft()
 	return placement.MoveRules{
 		Cost: func(pod *placement.Pod) (float64, bool) {
 			m := p.Member(pod.Name)
@@ -65,6 +58,18 @@ func (p *Planner) rules(priority int32, excluded map[*clusterview.Unit]bool) pla
 		MaxMoves: max(1, limit),
 		PerMove:  perMove,
 	}
+}
+
+// movesLeft returns how many Pods a plan may move now.
+func (p *Planner) movesLeft() int {
+	limit := maxMoves
+	if p.Options.MaxMoves > 0 {
+		limit = min(limit, p.Options.MaxMoves)
+	}
+	if left, limited := p.Ledger.MovesLeft(&p.Options); limited {
+		limit = min(limit, left)
+	}
+	return limit
 }
 
 // levelOf returns the level of domains within which a gang stays together: the one that it

@@ -146,20 +146,10 @@ func (p *Planner) stays(u *clusterview.Unit) string {
 	if why := p.permanentReason(u); why != "" {
 		return why
 	}
-	limit := maxMoves
-	if p.Options.MaxMoves > 0 {
-		limit = min(limit, p.Options.MaxMoves)
-	}
-	if left, limited := p.Ledger.MovesLeft(&p.Options); limited {
-		limit = min(limit, left)
-	}
-	if len(u.Members) > limit {
+	if limit := p.movesLeft(); len(u.Members) > limit {
 		return fmt.Sprintf("it has %d Pods, %d may be moved now", len(u.Members), limit)
 	}
-	if why := p.overBudget(u); why != "" {
-		return why
-	}
-	if why := p.disruption(u); why != "" {
+	if why := cmp.Or(p.overBudget(u), p.disruption(u)); why != "" {
 		return why
 	}
 	for _, plan := range p.proposals {
@@ -246,9 +236,7 @@ func (p *Planner) movesTo(u *clusterview.Unit, places map[string]placement.Place
 	for _, m := range u.Members {
 		to := places[string(m.Pod.UID)]
 		move := p.moveOf(m, p.MovePlace(to.Node, to.GPUs))
-		if move.Reason = p.fault(m, faults); move.Reason == "" {
-			move.Reason = "its gang moves as a whole"
-		}
+		move.Reason = cmp.Or(p.fault(m, faults), "its gang moves as a whole")
 		list = append(list, move)
 	}
 	slices.SortFunc(list, func(a, b v1.Move) int { return strings.Compare(a.Pod, b.Pod) })

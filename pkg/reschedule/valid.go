@@ -6,6 +6,7 @@ package reschedule
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
@@ -63,15 +64,15 @@ func (p *Planner) currentCost(plan *v1.MovePlan) int64 {
 
 // simulate carries out moves in the view, turn by turn.
 func (p *Planner) simulate(moves []v1.Move) error {
-	for begin := 0; begin < len(moves); {
-		end := begin + 1
-		for end < len(moves) && moves[end].Turn == moves[begin].Turn {
-			end++
+	for len(moves) > 0 {
+		end := slices.IndexFunc(moves, func(move v1.Move) bool { return move.Turn != moves[0].Turn })
+		if end < 0 {
+			end = len(moves)
 		}
-		if err := p.simulateTurn(moves[begin:end]); err != nil {
+		if err := p.simulateTurn(moves[:end]); err != nil {
 			return err
 		}
-		begin = end
+		moves = moves[end:]
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (v *View) free(gang *snapshot.Members[*corev1.Pod]) *Free {
 		v.freeSlices(f, request, resource)
 		return f
 	}
-	reserved := v.reservedCards()
+	reserved := v.reservedFor()
 	for _, node := range v.Nodes {
 		cards := v.Cluster.CardStates(node.Name)
 		if !v.isEligible(node.Name, request) || (len(cards) == 0 && request.Percent() > 0) {
@@ -106,7 +106,7 @@ func (v *View) isEligible(name string, request *placement.Request) bool {
 	}
 }
 
-func (f *Free) count(node string, cards []placement.CardState, names snapshot.Cards, reserved map[int]bool) {
+func (f *Free) count(node string, cards []placement.CardState, names snapshot.Cards, reserved map[int]string) {
 	whole := 0
 	for i, card := range cards {
 		f.GPUs++
@@ -114,7 +114,7 @@ func (f *Free) count(node string, cards []placement.CardState, names snapshot.Ca
 		case card.Broken && names.Cordoned(i): // nobody gets it, and nothing is wrong with it
 		case card.Broken:
 			f.Unhealthy++
-		case reserved[i]:
+		case reserved[i] != "":
 			f.Reserved++
 		case card.Free == placement.Card:
 			whole++
@@ -126,18 +126,6 @@ func (f *Free) count(node string, cards []placement.CardState, names snapshot.Ca
 	if whole > f.LargestBlock {
 		f.LargestBlock, f.BlockOn = whole, node
 	}
-}
-
-// reservedCards returns the indices of reserved cards by node.
-func (v *View) reservedCards() map[string]map[int]bool {
-	reserved := map[string]map[int]bool{}
-	for node, cards := range v.reservedFor() {
-		reserved[node] = make(map[int]bool, len(cards))
-		for card := range cards {
-			reserved[node][card] = true
-		}
-	}
-	return reserved
 }
 
 // lastFree returns the last cards of a node that are free and not taken.

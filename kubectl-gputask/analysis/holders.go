@@ -154,7 +154,7 @@ func (v *View) NodeCards(name string) []Card {
 	if node == nil {
 		return nil
 	}
-	return v.nodeUse(node, v.reservedCards()[name], nil).GPUs
+	return v.nodeUse(node, v.reservedFor()[name], nil).GPUs
 }
 
 // Model returns the model of a node's GPUs; empty for none.

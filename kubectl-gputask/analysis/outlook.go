@@ -122,7 +122,7 @@ func (v *View) judge(o *Outlook, w *clusterview.Waiting) error {
 	if err := v.explain(o, gang); err != nil || o.Verdict == Never || !preemption.Preempts(w.Pods[0]) {
 		return err
 	}
-	return v.preempt(o, w)
+	return v.preempt(o, w, v.reclaimFor(w))
 }
 
 func (v *View) explain(o *Outlook, gang *snapshot.Members[*corev1.Pod]) error {
@@ -138,12 +138,6 @@ func (v *View) explain(o *Outlook, gang *snapshot.Members[*corev1.Pod]) error {
 	return nil
 }
 
-// preempt changes the verdict if preempting Pods of a lower priority, or taking back GPUs that other queues have borrowed, makes
-// room. If the best victims are more than their queues have to give back, others are looked for, as gpu-scheduler does.
-func (v *View) preempt(o *Outlook, w *clusterview.Waiting) error {
-	return v.preemptFor(o, w, v.reclaimFor(w))
-}
-
 // preemptWithinLimits does so for a gang whose queue may not hold it now: others below the ancestor whose limit is in the way
 // may have to give back GPUs.
 func (v *View) preemptWithinLimits(o *Outlook, w *clusterview.Waiting) error {
@@ -151,10 +145,12 @@ func (v *View) preemptWithinLimits(o *Outlook, w *clusterview.Waiting) error {
 	if !taken.Reclaims() || !preemption.Preempts(w.Pods[0]) {
 		return nil
 	}
-	return v.preemptFor(o, w, taken)
+	return v.preempt(o, w, taken)
 }
 
-func (v *View) preemptFor(o *Outlook, w *clusterview.Waiting, taken *preemption.Queues) error {
+// preempt changes the verdict if preempting Pods of a lower priority, or taking back GPUs that other queues have borrowed, makes
+// room. If the best victims are more than their queues have to give back, others are looked for, as gpu-scheduler does.
+func (v *View) preempt(o *Outlook, w *clusterview.Waiting, taken *preemption.Queues) error {
 	plan, victims, err := v.victims(w, taken)
 	if err == nil && plan != nil && taken != nil && !taken.Permits(victims) {
 		taken = taken.Least()

@@ -89,13 +89,7 @@ func (q *Queues) Report(name string, line *Line) *QueueReport {
 }
 
 func entriesOf(entries []LineEntry, queue string) []LineEntry {
-	var own []LineEntry
-	for i := range entries {
-		if entries[i].Queue == queue {
-			own = append(own, entries[i])
-		}
-	}
-	return own
+	return slices.DeleteFunc(slices.Clone(entries), func(entry LineEntry) bool { return entry.Queue != queue })
 }
 
 // resources returns what a queue gets and holds.

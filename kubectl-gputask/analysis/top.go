@@ -133,7 +133,7 @@ const noLeaf = "(no leaf)"
 // Top returns how the GPUs of the cluster are used.
 func (v *View) Top(load Utilization) *Top {
 	top := &Top{Metered: len(load) > 0}
-	reserved := v.reservedCards()
+	reserved := v.reservedFor()
 	leaves, models := map[string]*Leaf{}, map[[2]string]*Model{}
 	for _, node := range v.Nodes {
 		use := v.nodeUse(node, reserved[node.Name], load)
@@ -172,12 +172,12 @@ func (v *View) Top(load Utilization) *Top {
 }
 
 // nodeUse returns how each GPU of a node is used.
-func (v *View) nodeUse(node *corev1.Node, reserved map[int]bool, load Utilization) NodeUse {
+func (v *View) nodeUse(node *corev1.Node, reserved map[int]string, load Utilization) NodeUse {
 	use := NodeUse{Name: node.Name, Model: snapshot.Model(node), Pool: node.Labels[v1.LabelNodePool], Notice: v.closed(node)}
 	for i, state := range v.Cluster.CardStates(node.Name) {
 		cordoned := v.Cards[node.Name].Cordoned(i)
 		state.Broken = state.Broken && !cordoned && !v.Cards[node.Name].Paused() // the notice says it
-		card := cardUse(state, reserved[i], cordoned || use.Notice != "")
+		card := cardUse(state, reserved[i] != "", cordoned || use.Notice != "")
 		if names := v.Cards[node.Name].Names([]int{i}); len(names) == 1 {
 			card.meter(load, names[0])
 		}
@@ -303,9 +303,6 @@ func (v *View) leafOf(node *corev1.Node) string {
 	return strings.Join(path, "/")
 }
 
-// commonSizes returns the numbers of GPUs for which the room is always measured.
-func commonSizes() []int { return []int{1, 2, 4, 8} }
-
 // shownShapes limits the shapes of tasks to the most frequent ones.
 const shownShapes = 6
 
@@ -335,29 +332,43 @@ func (v *View) addShapes(top *Top) {
 	list = list[:min(len(list), shownShapes)]
 	levels := v.labelledLevels()
 	for _, level := range levels {
-		top.Levels = append(top.Levels, v.levelName(level))
+		if level == 0 {
+			top.Levels = append(top.Levels, "cluster")
+		} else {
+			top.Levels = append(top.Levels, v.Levels[level-1].Name)
+		}
 	}
-	for _, size := range commonSizes() {
+	for _, size := range []int{1, 2, 4, 8} { // common sizes
 		list = append(list, counted{shape: placement.Shape{GPUs: size}})
 	}
 	v.Cluster.Try(func() bool {
 		for i := range v.pending {
 			v.occupy(&v.pending[i])
 		}
-		for _, one := range list {
-			room := v.Cluster.Capacity(one.shape, len(v.Levels))
-			if one.shape.Percent() == 0 {
-				room.Stranded = 0 // whole GPUs are not for it
-			}
-			shown := ShapeRoom{Shape: snapshot.PlainSlices(one.shape.String()), Tasks: one.tasks, Pods: room.Pods, Stranded: room.Stranded, Oversized: room.Pods == 0 && v.isOversized(one.shape)}
-			for _, level := range levels {
-				largest := room.Largest[level]
-				shown.Largest = append(shown.Largest, Largest{Domain: domainName(largest.Domain), Pods: largest.Pods})
-			}
-			top.Shapes = append(top.Shapes, shown)
+		for _, wanted := range list {
+			top.Shapes = append(top.Shapes, v.roomFor(wanted.shape, wanted.tasks, levels))
 		}
 		return false
 	})
+}
+
+func (v *View) roomFor(shape placement.Shape, tasks int, levels []int) ShapeRoom {
+	room := v.Cluster.Capacity(shape, len(v.Levels))
+	if shape.Percent() == 0 {
+		room.Stranded = 0 // whole GPUs are not for it
+	}
+	shown := ShapeRoom{
+		Shape: snapshot.PlainSlices(shape.String()), Tasks: tasks, Pods: room.Pods, Stranded: room.Stranded,
+		Oversized: room.Pods == 0 && v.isOversized(shape),
+	}
+	for _, level := range levels {
+		domain := snapshot.PlainDomains(room.Largest[level].Domain)
+		if domain == placement.Unnamed {
+			domain = Unnamed
+		}
+		shown.Largest = append(shown.Largest, Largest{Domain: domain, Pods: room.Largest[level].Pods})
+	}
+	return shown
 }
 
 // isOversized reports whether no node has as many GPUs, or MIG slices, as a Pod asks for.
@@ -382,25 +393,9 @@ func (v *View) labelledLevels() []int {
 	return levels
 }
 
-func (v *View) levelName(level int) string {
-	if level == 0 {
-		return "cluster"
-	}
-	return v.Levels[level-1].Name
-}
-
 // Unnamed is the name of the domain of nodes that have the label of a narrower level but
 // not of this one.
 const Unnamed = "no label"
-
-// domainName returns the name of a domain as users know it.
-func domainName(domain string) string {
-	name := snapshot.PlainDomains(domain)
-	if name == "-" {
-		return Unnamed
-	}
-	return name
-}
 
 // shapesOf returns the shapes of the Pods of an unfinished task, one for each role whose Pods need
 // GPUs.

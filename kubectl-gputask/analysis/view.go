@@ -7,6 +7,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -126,18 +127,7 @@ func (v *View) places(gang *snapshot.Members[*corev1.Pod], plan *placement.Plan)
 }
 
 // comparePodNames sorts train-2 before train-10.
-func comparePodNames(a, b string) int {
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	if a < b {
-		return -1
-	}
-	if a > b {
-		return 1
-	}
-	return 0
-}
+func comparePodNames(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
 // owners returns the names of the tasks that own the Pods, sorted; Pods without a task
 // are named themselves.

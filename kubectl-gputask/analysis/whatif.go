@@ -167,18 +167,9 @@ func (v *View) Settle(task *clusterview.Task, outlook *Outlook) error {
 			return fmt.Errorf("giving Pod %s its GPUs: %w", pod.Name, err)
 		}
 		if text != "" {
-			pod.Annotations = withValue(pod.Annotations, inventory.AssignmentAnnotation, text)
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, inventory.AssignmentAnnotation, text)
 		}
 		pod.Spec.NodeName, pod.Status.Phase = place.Node, corev1.PodRunning
 	}
 	return nil
-}
-
-// withValue adds to a map that may be nil.
-func withValue(values map[string]string, key, value string) map[string]string {
-	if values == nil {
-		values = map[string]string{}
-	}
-	values[key] = value
-	return values
 }

@@ -6,6 +6,7 @@ package dashboard
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -200,7 +201,7 @@ func (f *feed) build(now time.Time) (rows.Set, rows.Sample) {
 	observed := f.follower.Observe(now)
 	queues := observed.Queues.ForAnalysis()
 	if queues != nil && queues.Tree != nil {
-		queues.Refresh(allPods(observed), observed.Nodes)
+		queues.Refresh(slices.Concat(observed.Pods, observed.Waiting), observed.Nodes)
 	}
 	f.looking.Lock()
 	defer f.looking.Unlock()
@@ -212,12 +213,6 @@ func (f *feed) build(now time.Time) (rows.Set, rows.Sample) {
 	}
 	f.advice.begin(f.view)
 	return rows.Build(&rows.Input{View: f.view, Queues: queues, Waiting: observed.Waiting, Load: f.load.last(), Known: known, Help: f.advice.of})
-}
-
-// allPods returns the Pods that have not ended.
-func allPods(observed *cluster.Observation) []*corev1.Pod {
-	pods := make([]*corev1.Pod, 0, len(observed.Pods)+len(observed.Waiting))
-	return append(append(pods, observed.Pods...), observed.Waiting...)
 }
 
 // known returns what of the summary does not come from the cluster's objects.
@@ -238,8 +233,8 @@ func (f *feed) put(set rows.Set) error { return f.document.Replace(live.Rows(set
 func (f *feed) sample(sample rows.Sample) {
 	f.history.Add(sample)
 	recent := map[string]any{}
-	for _, one := range f.history.Last(liveSamples) {
-		recent[one.Time.UTC().Format(time.RFC3339)] = one
+	for _, sample := range f.history.Last(liveSamples) {
+		recent[sample.Time.UTC().Format(time.RFC3339)] = sample
 	}
 	_ = f.document.Replace(live.Rows{rows.Samples: recent}) // times and numbers can be written
 }

@@ -73,16 +73,29 @@ func sameOrigin(r *http.Request) bool {
 	return err == nil && parsed.Host == r.Host
 }
 
-// admitted lets only admitted viewers through.
-func (s *Server) admitted(next func(http.ResponseWriter, *http.Request, *access.Viewer)) http.HandlerFunc {
+// admitted lets only admitted viewers through. It answers with the handler's error.
+func (s *Server) admitted(next func(http.ResponseWriter, *http.Request, *access.Viewer) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		viewer, err := s.options.Gate.Admit(r.Context(), senderOf(r))
 		if err != nil {
 			refuse(r.Context(), w, err)
 			return
 		}
-		next(w, r, viewer)
+		if err := next(w, r, viewer); err != nil {
+			failWith(w, err)
+		}
 	}
+}
+
+// answered answers admitted viewers with what a function returns.
+func answered[T any](s *Server, find func(http.ResponseWriter, *http.Request, *access.Viewer) (T, error)) http.HandlerFunc {
+	return s.admitted(func(w http.ResponseWriter, r *http.Request, viewer *access.Viewer) error {
+		value, err := find(w, r, viewer)
+		if err == nil {
+			answer(w, value)
+		}
+		return err
+	})
 }
 
 // senderOf returns who a request comes from. What proxies say about the address is not believed: anybody can write it.

@@ -5,7 +5,6 @@ package dashboard
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -21,32 +20,29 @@ type Journal interface {
 	Step(ctx context.Context, viewer *access.Viewer, id int) (*rows.JournalStep, error)
 }
 
-func (s *Server) journal(w http.ResponseWriter, r *http.Request, viewer *access.Viewer) {
+func (s *Server) journal(_ http.ResponseWriter, r *http.Request, viewer *access.Viewer) (*rows.Journal, error) {
 	if s.options.Journal == nil {
-		answer(w, rows.Journal{Decisions: []rows.Decision{}, Missing: "This page was not told where the scheduler's journal is."})
-		return
+		return &rows.Journal{Decisions: []rows.Decision{}, Missing: "This page was not told where the scheduler's journal is."}, nil
 	}
 	list, err := s.options.Journal.Decisions(r.Context(), viewer)
 	if err != nil {
-		answer(w, rows.Journal{Decisions: []rows.Decision{}, Missing: err.Error()})
-		return
+		return &rows.Journal{Decisions: []rows.Decision{}, Missing: err.Error()}, nil
 	}
-	answer(w, list)
+	return list, nil
 }
 
-func (s *Server) journalStep(w http.ResponseWriter, r *http.Request, viewer *access.Viewer) {
+func (s *Server) journalStep(_ http.ResponseWriter, r *http.Request, viewer *access.Viewer) (*rows.JournalStep, error) {
 	id, err := strconv.Atoi(r.PathValue("id"))
 	if err != nil || s.options.Journal == nil {
-		fail(w, http.StatusNotFound, "There is no such decision.")
-		return
+		return nil, failed(http.StatusNotFound, "There is no such decision.")
 	}
 	step, err := s.options.Journal.Step(r.Context(), viewer, id)
 	switch {
 	case err != nil:
-		fail(w, http.StatusBadGateway, err.Error())
+		return nil, failed(http.StatusBadGateway, "%v", err)
 	case step == nil:
-		fail(w, http.StatusNotFound, fmt.Sprintf("Decision %d is no longer in the journal.", id))
+		return nil, failed(http.StatusNotFound, "Decision %d is no longer in the journal.", id)
 	default:
-		answer(w, step)
+		return step, nil
 	}
 }

@@ -5,7 +5,6 @@ package dashboard
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -25,41 +24,37 @@ const (
 )
 
 // logs streams what a container of a task's Pod writes, as text. It is read with the viewer's rights.
-func (s *Server) logs(w http.ResponseWriter, r *http.Request, viewer *access.Viewer) {
+func (s *Server) logs(w http.ResponseWriter, r *http.Request, viewer *access.Viewer) error {
 	query, ctx, namespace := r.URL.Query(), r.Context(), r.PathValue("namespace")
 	options := podlogs.Options{Container: query.Get("container"), Tail: defaultTail}
 	if text := query.Get("tail"); text != "" {
 		tail, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || tail < 0 || tail > maxTail {
-			fail(w, http.StatusBadRequest, fmt.Sprintf("The parameter tail must be a number from 0 to %d.", maxTail))
-			return
+			return failed(http.StatusBadRequest, "The parameter tail must be a number from 0 to %d.", maxTail)
 		}
 		options.Tail = tail
 	}
 	task, err := viewer.Clients.Tasks.FalldioV1().GPUTasks(namespace).Get(ctx, r.PathValue("name"), metav1.GetOptions{})
 	if err != nil {
-		failedRequest(w, err)
-		return
+		return err
 	}
 	pod, err := viewer.Clients.Kube.CoreV1().Pods(namespace).Get(ctx, query.Get("pod"), metav1.GetOptions{})
 	switch {
 	case err != nil:
-		failedRequest(w, err)
-		return
+		return err
 	case !metav1.IsControlledBy(pod, task):
-		fail(w, http.StatusNotFound, fmt.Sprintf("The task %s has no Pod %s.", task.Name, printable(query.Get("pod"))))
-		return
+		return failed(http.StatusNotFound, "The task %s has no Pod %s.", task.Name, printable(query.Get("pod")))
 	}
 	request := viewer.Clients.Kube.CoreV1().Pods(namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
 		Container: podlogs.ContainerOf(pod, options.Container), Follow: query.Get("follow") == "true", TailLines: &options.Tail,
 	})
 	lines, err := request.Stream(ctx)
 	if err != nil {
-		failedRequest(w, err)
-		return
+		return err
 	}
 	defer func() { _ = lines.Close() }()
 	copyLines(newStream(w, r, "text/plain; charset=utf-8"), lines)
+	return nil
 }
 
 // copyLines copies text as it comes.

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -59,15 +60,15 @@ func New(options Options) *Server {
 	s.feed = newFeed(&s.options)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/live", s.admitted(s.live))
-	mux.HandleFunc("GET /api/tasks/{namespace}/{name}", s.admitted(s.task))
+	mux.HandleFunc("GET /api/tasks/{namespace}/{name}", answered(s, s.task))
 	mux.HandleFunc("GET /api/tasks/{namespace}/{name}/logs", s.admitted(s.logs))
-	mux.HandleFunc("POST /api/tasks/{namespace}/{name}/{action}", s.admitted(s.changeTask))
-	mux.HandleFunc("POST /api/plans/{name}/{action}", s.admitted(s.changePlan))
-	mux.HandleFunc("GET /api/gpus/{node}/{index}", s.admitted(s.gpu))
-	mux.HandleFunc("POST /api/whatif", s.admitted(s.whatIf))
-	mux.HandleFunc("GET /api/history", s.admitted(s.history))
-	mux.HandleFunc("GET /api/journal", s.admitted(s.journal))
-	mux.HandleFunc("GET /api/journal/{id}", s.admitted(s.journalStep))
+	mux.HandleFunc("POST /api/tasks/{namespace}/{name}/{action}", answered(s, s.changeTask))
+	mux.HandleFunc("POST /api/plans/{name}/{action}", answered(s, s.changePlan))
+	mux.HandleFunc("GET /api/gpus/{node}/{index}", answered(s, s.gpu))
+	mux.HandleFunc("POST /api/whatif", answered(s, s.whatIf))
+	mux.HandleFunc("GET /api/history", answered(s, s.history))
+	mux.HandleFunc("GET /api/journal", answered(s, s.journal))
+	mux.HandleFunc("GET /api/journal/{id}", answered(s, s.journalStep))
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		fail(w, http.StatusNotFound, "The page's server does not know this request; it may be of another version than the page: load the page again.")
 	})
@@ -140,6 +141,16 @@ func (s *Server) serve(ctx context.Context, serve func(*http.Server) error) erro
 // failure is the answer to a request that failed.
 type failure struct {
 	Error string `json:"error"`
+}
+
+// statusError is why a request failed, with the status of the answer.
+type statusError struct {
+	error
+	status int
+}
+
+func failed(status int, format string, values ...any) error {
+	return &statusError{fmt.Errorf(format, values...), status}
 }
 
 // done is the answer to a request that has changed something.

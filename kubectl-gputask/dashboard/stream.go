@@ -63,7 +63,7 @@ func (s *stream) write(format string, values ...any) error {
 }
 
 // live streams the rows and their changes as server-sent events.
-func (s *Server) live(w http.ResponseWriter, r *http.Request, _ *access.Viewer) {
+func (s *Server) live(w http.ResponseWriter, r *http.Request, _ *access.Viewer) error {
 	defer s.feed.enter()()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -80,10 +80,10 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request, _ *access.Viewer) 
 		case errors.Is(err, errQuiet):
 			err = out.write(": nothing has changed\n\n")
 		default:
-			return
+			return nil
 		}
 		if err != nil {
-			return
+			return nil //nolint:nilerr // the viewer has gone
 		}
 	}
 }

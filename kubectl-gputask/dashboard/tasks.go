@@ -27,10 +27,13 @@ import (
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
 
-// failedRequest answers with the error of a request to the API server, in its own words, which name the field and the missing right.
-func failedRequest(w http.ResponseWriter, err error) {
+// failWith answers with an error: one of a request to the API server in its own words, which name the field and the missing right.
+func failWith(w http.ResponseWriter, err error) {
 	var status apierrors.APIStatus
+	var known *statusError
 	switch {
+	case errors.As(err, &known):
+		fail(w, known.status, err.Error())
 	case errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest:
 		fail(w, int(status.Status().Code), err.Error())
 	case isUnreachable(err):
@@ -41,17 +44,15 @@ func failedRequest(w http.ResponseWriter, err error) {
 }
 
 // task answers with all about a task. It is read with the viewer's rights; what it depends on is known from the last look.
-func (s *Server) task(w http.ResponseWriter, r *http.Request, viewer *access.Viewer) {
+func (s *Server) task(_ http.ResponseWriter, r *http.Request, viewer *access.Viewer) (*rows.TaskDetails, error) {
 	ctx, namespace, name := r.Context(), r.PathValue("namespace"), r.PathValue("name")
 	task, err := viewer.Clients.Tasks.FalldioV1().GPUTasks(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		failedRequest(w, err)
-		return
+		return nil, err
 	}
 	pods, err := cluster.PodsOf(ctx, viewer.Clients, task)
 	if err != nil {
-		failedRequest(w, err)
-		return
+		return nil, err
 	}
 	now := s.options.Clock.Now()
 	details := rows.DetailsOf(&clusterview.Task{GPUTask: task, Pods: pods}, s.feed.lives.of(task.UID))
@@ -67,7 +68,7 @@ func (s *Server) task(w http.ResponseWriter, r *http.Request, viewer *access.Vie
 	if err != nil {
 		details.Explanation = rows.ExplanationOf(nil, analysis.Alone(task, pods), now)
 	}
-	answer(w, details)
+	return details, nil
 }
 
 // maxPodEvents limits for how many of a task's Pods Events are listed: each takes a request.
@@ -105,56 +106,47 @@ type changeRequest struct {
 	UID types.UID `json:"uid"`
 }
 
-// body reads a request's body of at most some bytes. It answers if it can't.
-func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, bool) {
+// body reads a request's body of at most some bytes.
+func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) //nolint:forbidigo // deadlines of connections are times of the system
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("That is too large: at most %d KiB can be taken.", most>>10))
-		return nil, false
+		return nil, failed(http.StatusRequestEntityTooLarge, "That is too large: at most %d KiB can be taken.", most>>10)
 	case err != nil:
-		fail(w, http.StatusBadRequest, "The request can't be read: "+err.Error())
-		return nil, false
+		return nil, failed(http.StatusBadRequest, "The request can't be read: %v", err)
 	}
-	return text, true
+	return text, nil
 }
 
-func readChange(w http.ResponseWriter, r *http.Request) (request changeRequest, ok bool) {
-	text, ok := body(w, r, maxRequest)
-	if !ok {
-		return request, false
+func readChange(w http.ResponseWriter, r *http.Request) (request changeRequest, err error) {
+	text, err := body(w, r, maxRequest)
+	if err != nil {
+		return request, err
 	}
 	if err := json.Unmarshal(text, &request); err != nil || request.UID == "" {
-		fail(w, http.StatusBadRequest, `The request must be JSON with the field "uid".`)
-		return request, false
+		return request, failed(http.StatusBadRequest, `The request must be JSON with the field "uid".`)
 	}
-	return request, true
+	return request, nil
 }
 
 // changeTask suspends, resumes, deletes or reruns a task with the viewer's rights.
-func (s *Server) changeTask(w http.ResponseWriter, r *http.Request, viewer *access.Viewer) {
-	request, ok := readChange(w, r)
-	if !ok {
-		return
+func (s *Server) changeTask(w http.ResponseWriter, r *http.Request, viewer *access.Viewer) (done, error) {
+	request, err := readChange(w, r)
+	if err != nil {
+		return done{}, err
 	}
 	ctx, namespace, name := r.Context(), r.PathValue("namespace"), r.PathValue("name")
 	task, err := viewer.Clients.Tasks.FalldioV1().GPUTasks(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case err != nil:
-		failedRequest(w, err)
-		return
+		return done{}, err
 	case task.UID != request.UID:
-		fail(w, http.StatusConflict, "There is another task of this name now. Look at it before you change it.")
-		return
+		return done{}, failed(http.StatusConflict, "There is another task of this name now. Look at it before you change it.")
 	}
 	message, err := apply(ctx, viewer.Clients, task, r.PathValue("action"))
-	if err != nil {
-		failedRequest(w, err)
-		return
-	}
-	answer(w, done{message})
+	return done{message}, err
 }
 
 func apply(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, action string) (message string, err error) {
@@ -181,10 +173,10 @@ func apply(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, acti
 }
 
 // changePlan approves or aborts a MovePlan with the viewer's rights.
-func (s *Server) changePlan(w http.ResponseWriter, r *http.Request, viewer *access.Viewer) {
-	request, ok := readChange(w, r)
-	if !ok {
-		return
+func (s *Server) changePlan(w http.ResponseWriter, r *http.Request, viewer *access.Viewer) (done, error) {
+	request, err := readChange(w, r)
+	if err != nil {
+		return done{}, err
 	}
 	changes := map[string]struct {
 		apply   func(context.Context, *cluster.Clients, *v1.MovePlan) (bool, error)
@@ -194,20 +186,15 @@ func (s *Server) changePlan(w http.ResponseWriter, r *http.Request, viewer *acce
 	}
 	action, known := changes[r.PathValue("action")]
 	if !known {
-		fail(w, http.StatusNotFound, fmt.Sprintf("There is no action %q.", printable(r.PathValue("action"))))
-		return
+		return done{}, failed(http.StatusNotFound, "There is no action %q.", printable(r.PathValue("action")))
 	}
 	plan, err := viewer.Clients.Tasks.FalldioV1().MovePlans().Get(r.Context(), r.PathValue("name"), metav1.GetOptions{})
 	switch {
 	case err != nil:
-		failedRequest(w, err)
+		return done{}, err
 	case plan.UID != request.UID:
-		fail(w, http.StatusConflict, "There is another plan of this name now. Look at it before you change it.")
-	default:
-		if _, err := action.apply(r.Context(), viewer.Clients, plan); err != nil {
-			failedRequest(w, err)
-			return
-		}
-		answer(w, done{action.message})
+		return done{}, failed(http.StatusConflict, "There is another plan of this name now. Look at it before you change it.")
 	}
+	_, err = action.apply(r.Context(), viewer.Clients, plan)
+	return done{action.message}, err
 }

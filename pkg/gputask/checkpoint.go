@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -67,10 +68,7 @@ func applyCheckpoint(pod *corev1.Pod, task *v1.GPUTask, template *corev1.PodTemp
 	}
 	switch task.Spec.Checkpoint.Mode {
 	case v1.CheckpointSignal:
-		if pod.Annotations == nil {
-			pod.Annotations = map[string]string{}
-		}
-		pod.Annotations[v1.AnnotationCheckpointTimeout] = seconds(CheckpointTimeout(task))
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1.AnnotationCheckpointTimeout, seconds(CheckpointTimeout(task)))
 		mountRequest(&pod.Spec)
 	case v1.CheckpointPreStop:
 		pod.Spec.TerminationGracePeriodSeconds = new(int64(gracePeriod(task, template).Seconds()))

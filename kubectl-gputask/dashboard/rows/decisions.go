@@ -34,19 +34,16 @@ func DecisionRow(d *journal.Decision) Decision {
 		row.Refusals = append(row.Refusals, d.Refused)
 	}
 	for _, refusal := range d.Refusals {
-		row.Refusals = append(row.Refusals, strings.TrimSpace(fmt.Sprintf("%s: %s %s", refusal.Node, refusal.Reason, inParentheses(refusal.Plugin))))
+		text := refusal.Node + ": " + refusal.Reason
+		if refusal.Plugin != "" {
+			text += " (" + refusal.Plugin + ")"
+		}
+		row.Refusals = append(row.Refusals, strings.TrimSpace(text))
 	}
 	for _, victim := range d.Victims {
 		row.Refusals = append(row.Refusals, fmt.Sprintf("Pod %s has to leave node %s", victim.Pod, victim.Node))
 	}
 	return row
-}
-
-func inParentheses(text string) string {
-	if text == "" {
-		return ""
-	}
-	return "(" + text + ")"
 }
 
 // outcomeText returns an outcome with a capital letter.

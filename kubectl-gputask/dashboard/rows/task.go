@@ -6,6 +6,7 @@ package rows
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -39,28 +40,17 @@ func DetailsOf(task *clusterview.Task, gone []Life) *TaskDetails {
 
 // Manifest returns a task as YAML, as its user may have written it.
 func Manifest(task *v1.GPUTask) string {
+	annotations := maps.Clone(task.Annotations)
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	shown := map[string]any{
 		"apiVersion": v1.GroupVersion.String(), "kind": v1.TaskKind().Kind, "spec": task.Spec,
-		"metadata": metav1.ObjectMeta{Name: task.Name, Namespace: task.Namespace, Labels: task.Labels, Annotations: withoutApplied(task.Annotations)},
+		"metadata": metav1.ObjectMeta{Name: task.Name, Namespace: task.Namespace, Labels: task.Labels, Annotations: annotations},
 	}
 	text, err := yaml.Marshal(shown)
 	if err != nil {
 		return "# The manifest can't be written: " + err.Error()
 	}
 	return string(text)
-}
-
-func withoutApplied(annotations map[string]string) map[string]string {
-	rest := map[string]string{}
-	for key, value := range annotations {
-		if key != corev1.LastAppliedConfigAnnotation {
-			rest[key] = value
-		}
-	}
-	if len(rest) == 0 {
-		return nil
-	}
-	return rest
 }
 
 // members returns the Pods of a task by name, with those before them.

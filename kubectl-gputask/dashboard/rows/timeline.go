@@ -126,9 +126,9 @@ func (l *Life) spans() []Span {
 		}
 		spans = append(spans, Span{State: state, From: from, To: to, Node: node})
 	}
-	add(SpanWaiting, l.Created, firstOf(l.Scheduled, l.Ended), "")
+	add(SpanWaiting, l.Created, cmp.Or(l.Scheduled, l.Ended), "")
 	if l.Scheduled != nil {
-		add(SpanStarting, *l.Scheduled, firstOf(l.Running, l.Ended), l.Node)
+		add(SpanStarting, *l.Scheduled, cmp.Or(l.Running, l.Ended), l.Node)
 	}
 	if l.Running != nil {
 		add(SpanRunning, *l.Running, l.Ended, l.Node)
@@ -141,6 +141,3 @@ func (l *Life) spans() []Span {
 		return span.To != nil && span.State != l.End && span.To.Equal(&span.From)
 	})
 }
-
-// firstOf returns the first of the times that is known.
-func firstOf(times ...*metav1.Time) *metav1.Time { return cmp.Or(times...) }

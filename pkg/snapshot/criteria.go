@@ -39,7 +39,10 @@ func PreferenceOf(key string) (*Preference, error) {
 
 // preference returns the Preference with these wishes, and their key.
 func (w *wishes) preference(key string) *Preference {
-	p := &Preference{key: key, uses: w.labelUses(), tolerations: w.Tolerations}
+	p := &Preference{key: key, tolerations: w.Tolerations}
+	for i := range w.Terms {
+		p.uses = append(p.uses, usesOf(&w.Terms[i].Preference)...)
+	}
 	terms, err := nodeaffinity.NewPreferredSchedulingTerms(w.Terms)
 	if p.terms = terms; err != nil {
 		return p // the API server accepts no such terms; none counts

@@ -4,6 +4,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -38,10 +39,7 @@ func Gang(pod *corev1.Pod) (*GangLabels, error) {
 	if !statesGang(pod) {
 		return gangWithoutObject(pod)
 	}
-	name, text := pod.Labels[v1.LabelPodGroup], pod.Labels[v1.LabelMinAvailable]
-	if name == "" {
-		name = pod.Labels[v1.LabelTask]
-	}
+	name, text := cmp.Or(pod.Labels[v1.LabelPodGroup], pod.Labels[v1.LabelTask]), pod.Labels[v1.LabelMinAvailable]
 	if name == "" {
 		return nil, fmt.Errorf("label %s: is missing: it names the gang, and %s is set", v1.LabelPodGroup, v1.LabelMinAvailable)
 	}

@@ -4,12 +4,14 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpumodel"
@@ -54,15 +56,12 @@ func (v *NodeView) Node(node *corev1.Node) (placement.Node, Cards, error) {
 		Memory:   node.Status.Allocatable.Memory().Value() / bytesPerMiB,
 		Slots:    int(node.Status.Allocatable.Pods().Value()),
 		Hostname: node.Labels[corev1.LabelHostname],
-		Model:    Model(node),
+		Model:    cmp.Or(Model(node), publishedModel(v.Published[node.Name])),
 		Pool:     node.Labels[v1.LabelNodePool],
 		Domains:  v.Levels.path(node.Labels),
 		Traits:   v.traits(node),
 		Closed:   slices.ContainsFunc(Taints(node), closes),
 		Others:   v.others(node),
-	}
-	if described.Model == "" {
-		described.Model = publishedModel(v.Published[node.Name])
 	}
 	gpus, cards, err := v.gpusOf(node)
 	if err != nil {
@@ -112,7 +111,7 @@ func (v *NodeView) listedGPUs(node *corev1.Node, text string) ([]placement.GPU, 
 		available := mayAllocate(gpu)
 		paused = paused && !available
 		gpus = append(gpus, placement.GPU{
-			Memory: gpu.MemoryMiB, Group: orNone(gpu.NVLinkGroup), NUMA: orNone(gpu.NUMANode),
+			Memory: gpu.MemoryMiB, Group: ptr.Deref(gpu.NVLinkGroup, -1), NUMA: ptr.Deref(gpu.NUMANode, -1),
 			Broken: gpu.Health != inventory.Healthy || !available || cordon.Has(gpu),
 		})
 		if gpu.Health == inventory.Healthy && cordon.Has(gpu) {
@@ -206,13 +205,6 @@ func unlistedGPUs(node *corev1.Node) []placement.GPU {
 		gpus[i] = placement.GPU{Memory: memory, Group: -1, NUMA: -1}
 	}
 	return gpus
-}
-
-func orNone(index *int) int {
-	if index == nil {
-		return -1
-	}
-	return *index
 }
 
 func quantity(list corev1.ResourceList, name corev1.ResourceName) int64 {

@@ -16,16 +16,16 @@ import (
 // those that are supposed, else a guess: another scheduler bound it, the node has no agent,
 // or NVIDIA's device plugin gives out the cards, and the kubelet gave it free ones.
 func Occupied(cluster *placement.Cluster, node *placement.Node, cards Cards, pod *corev1.Pod, supposed []int) placement.Use {
-	if assigned, known := cards.Assigned(pod); known {
+	switch assigned, known := cards.Assigned(pod); {
+	case known:
 		return Use(pod, assigned)
-	}
-	if !WantsCards(pod) {
+	case !WantsCards(pod):
 		return Use(pod, nil)
-	}
-	if len(supposed) > 0 {
+	case len(supposed) > 0:
 		return Use(pod, supposed)
+	default:
+		return Use(pod, guess(cluster, node, pod))
 	}
-	return Use(pod, guess(cluster, node, pod))
 }
 
 func guess(cluster *placement.Cluster, node *placement.Node, pod *corev1.Pod) []int {

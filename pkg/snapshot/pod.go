@@ -4,12 +4,14 @@
 package snapshot
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -144,11 +146,19 @@ func setNodeConstraints(shape *placement.Shape, resource corev1.ResourceName, po
 }
 
 func requiredTerms(pod *corev1.Pod) []corev1.NodeSelectorTerm {
-	affinity := pod.Spec.Affinity
-	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	required := nodeAffinity(pod).RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
 		return nil
 	}
-	return affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return required.NodeSelectorTerms
+}
+
+// nodeAffinity returns that of a Pod; an empty one if it has none.
+func nodeAffinity(pod *corev1.Pod) corev1.NodeAffinity {
+	if pod.Spec.Affinity == nil {
+		return corev1.NodeAffinity{}
+	}
+	return ptr.Deref(pod.Spec.Affinity.NodeAffinity, corev1.NodeAffinity{})
 }
 
 // takeGPUMemory extracts the minimum memory of GPUs, in MiB, from the only term of a node
@@ -193,6 +203,8 @@ func tolerationsOf(pod *corev1.Pod, matters func(corev1.TaintEffect) bool) []cor
 		toleration.TolerationSeconds = nil
 		list = append(list, toleration)
 	}
-	slices.SortFunc(list, func(a, b corev1.Toleration) int { return compareTolerations(&a, &b) })
+	slices.SortFunc(list, func(a, b corev1.Toleration) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
+	})
 	return list
 }

@@ -4,6 +4,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -117,20 +118,15 @@ func gangWithoutObject(pod *corev1.Pod) (*GangLabels, error) {
 
 // stated returns a label, or the annotation of the same name.
 func stated(pod *corev1.Pod, key string) string {
-	if value := pod.Labels[key]; value != "" {
-		return value
-	}
-	return pod.Annotations[key]
+	return cmp.Or(pod.Labels[key], pod.Annotations[key])
 }
 
 // GroupChanged reports whether the metadata of a Pod about groups has changed.
 func GroupChanged(before, after *corev1.Pod) bool {
-	for _, key := range []string{volcanoName, volcanoFormerName, volcanoMin, coscheduling, formerCoscheduling, withoutObjectName, withoutObjectMin} {
-		if before.Labels[key] != after.Labels[key] || before.Annotations[key] != after.Annotations[key] {
-			return true
-		}
-	}
-	return false
+	keys := []string{volcanoName, volcanoFormerName, volcanoMin, coscheduling, formerCoscheduling, withoutObjectName, withoutObjectMin}
+	return slices.ContainsFunc(keys, func(key string) bool {
+		return before.Labels[key] != after.Labels[key] || before.Annotations[key] != after.Annotations[key]
+	})
 }
 
 // PodGroup is what an object specifies about its Pods.

@@ -58,15 +58,11 @@ func newPreference(pod *corev1.Pod) (*Preference, error) {
 // preferredTerms returns the terms that score nodes: not those about names of nodes, which as
 // labels would make all nodes different. See AvoidedNodes.
 func preferredTerms(pod *corev1.Pod) []corev1.PreferredSchedulingTerm {
-	affinity := pod.Spec.Affinity
-	if affinity == nil || affinity.NodeAffinity == nil {
-		return nil
-	}
 	var list []corev1.PreferredSchedulingTerm
-	for _, term := range affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-		keys := map[string]bool{}
-		addKeys(keys, &term.Preference)
-		if term.Weight > 0 && len(keys) > 0 && !keys[NodeNameKey] && !keys[corev1.LabelHostname] {
+	for _, term := range nodeAffinity(pod).PreferredDuringSchedulingIgnoredDuringExecution {
+		uses := usesOf(&term.Preference)
+		named := slices.ContainsFunc(uses, func(use labelUse) bool { return isNodeName(use.key) })
+		if term.Weight > 0 && len(uses) > 0 && !named {
 			list = append(list, term)
 		}
 	}
@@ -76,12 +72,8 @@ func preferredTerms(pod *corev1.Pod) []corev1.PreferredSchedulingTerm {
 // AvoidedNodes returns the names of the nodes that a Pod uses only if it finds room on no others:
 // those that a preferred term about nothing but names excludes.
 func AvoidedNodes(pod *corev1.Pod) []string {
-	affinity := pod.Spec.Affinity
-	if affinity == nil || affinity.NodeAffinity == nil {
-		return nil
-	}
 	var names []string
-	for _, term := range affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+	for _, term := range nodeAffinity(pod).PreferredDuringSchedulingIgnoredDuringExecution {
 		rules, rest := namesOfTerm(term.Preference)
 		if len(rest) > 0 || slices.ContainsFunc(rules, func(rule placement.NodeRule) bool { return rule.Hostnames || !rule.Except }) {
 			continue
@@ -91,14 +83,6 @@ func AvoidedNodes(pod *corev1.Pod) []string {
 		}
 	}
 	return names
-}
-
-// labelUses returns what the terms ask about labels.
-func (w *wishes) labelUses() (uses []labelUse) {
-	for i := range w.Terms {
-		uses = append(uses, usesOf(&w.Terms[i].Preference)...)
-	}
-	return uses
 }
 
 // Key implements placement.Preference.

@@ -4,7 +4,6 @@
 package snapshot
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -49,7 +48,12 @@ func newSelector(c criteria) (*Selector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node selector: %w", err)
 	}
-	s := &Selector{key: string(key), keys: c.labelKeys(), uses: c.labelUses(), tolerations: c.Tolerations, resource: c.Resource, affinity: nodeaffinity.GetRequiredNodeAffinity(c.pod())}
+	s := &Selector{key: string(key), uses: c.labelUses(), tolerations: c.Tolerations, resource: c.Resource, affinity: nodeaffinity.GetRequiredNodeAffinity(c.pod())}
+	for i := range s.uses {
+		s.keys = append(s.keys, s.uses[i].key)
+	}
+	slices.Sort(s.keys)
+	s.keys = slices.Compact(s.keys)
 	return s, nil
 }
 
@@ -74,17 +78,6 @@ func (c *criteria) pod() *corev1.Pod {
 	return pod
 }
 
-func (c *criteria) labelKeys() []string {
-	keys := map[string]bool{}
-	for key := range c.NodeSelector {
-		keys[key] = true
-	}
-	for i := range c.Terms {
-		addKeys(keys, &c.Terms[i])
-	}
-	return slices.Sorted(maps.Keys(keys))
-}
-
 // labelUses returns what the criteria ask about labels and fields, in the same order for the same criteria.
 func (c *criteria) labelUses() (uses []labelUse) {
 	for _, key := range slices.Sorted(maps.Keys(c.NodeSelector)) {
@@ -94,16 +87,6 @@ func (c *criteria) labelUses() (uses []labelUse) {
 		uses = append(uses, usesOf(&c.Terms[i])...)
 	}
 	return uses
-}
-
-// addKeys adds the labels and fields that a term refers to.
-func addKeys(keys map[string]bool, term *corev1.NodeSelectorTerm) {
-	for _, expression := range term.MatchExpressions {
-		keys[expression.Key] = true
-	}
-	for _, field := range term.MatchFields {
-		keys[field.Key] = true
-	}
 }
 
 // Key implements placement.Selector.
@@ -151,7 +134,3 @@ func (s *Selector) Admits(text string) placement.Reason {
 
 // JudgesClosed marks the Selector as one that knows from the traits to whom nodes are closed.
 func (s *Selector) JudgesClosed() {}
-
-func compareTolerations(a, b *corev1.Toleration) int {
-	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
-}

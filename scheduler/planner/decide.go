@@ -93,7 +93,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		p.recordDecision(&search{attempt: attempt, begin: begin}, journal.Invalid, err.Error(), nil)
 		return Decision{Wrong: err.Error()}
 	}
-	if waits := p.unpreparedClaims(attempt); waits != "" {
+	if waits := p.devices.Unprepared(attempt); waits != "" {
 		return p.waitForClaims(attempt, waits)
 	}
 	if p.learn(attempt) {

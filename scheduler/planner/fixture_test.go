@@ -52,6 +52,8 @@ type testHandle struct {
 	recorder  *events.FakeRecorder
 	// lister is the snapshot; nil in tests without kube-scheduler's filters.
 	lister fwk.SharedLister
+	// claims is kube-scheduler's view of resource claims; nil without dynamic resource allocation.
+	claims fwk.SharedDRAManager
 
 	mu        sync.Mutex
 	waiting   map[types.UID]*waitingPod
@@ -64,8 +66,7 @@ func (h *testHandle) EventRecorder() events.EventRecorderLogger              { r
 
 func (h *testHandle) SnapshotSharedLister() fwk.SharedLister { return h.lister }
 
-// SharedDRAManager implements fwk.Handle: there are no resource claims.
-func (h *testHandle) SharedDRAManager() fwk.SharedDRAManager { return nil }
+func (h *testHandle) SharedDRAManager() fwk.SharedDRAManager { return h.claims }
 
 func (h *testHandle) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	h.mu.Lock()
@@ -164,10 +165,9 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)), metrics: metrics,
 	}}
 	f.capacity = capacity.NewMeter(clock, f.capacitySources(), gauges)
-	f.devices = resourceclaims.NewTracker(cacheLag)
+	f.begins(leadership.Always())
 	f.filters = filters.NewConsultant(f.filterSources())
 	f.line = f.newLine()
-	f.begins(leadership.Always())
 	f.registry.Serve(ours)
 	f.registry.Start()
 	if !f.term.IsCurrent() {
@@ -181,6 +181,7 @@ func (f *fixture) begins(leader takeover.Leader) {
 	fencer := binding.NewFencer(f.handle.client, f.clock, "this")
 	f.term, f.binder = takeover.NewTerm(f.takeoverSources(leader, fencer)), binding.NewBinder(f.handle.client, leader, fencer)
 	f.problems = nodeproblems.NewMonitor(f.problemSources())
+	f.devices = resourceclaims.NewFollower(f.deviceSources(), cacheLag)
 }
 
 // addNode adds a node in a leaf, with so many cards: node-0, node-1 and so on.

@@ -33,7 +33,7 @@ func (c lineCore) RequestLater(attempt *gangs.Attempt) (*gangs.Request, error) {
 }
 func (c lineCore) ShapeOf(shape *placement.Shape) placement.Shape { return c.planner.shapeOf(shape) }
 func (c lineCore) UnpreparedClaims(attempt *gangs.Attempt) string {
-	return c.planner.unpreparedClaims(attempt)
+	return c.planner.devices.Unprepared(attempt)
 }
 func (c lineCore) Demands(except string) []queues.Demand { return c.planner.claims.demands(except) }
 func (c lineCore) Claiming() map[string]bool             { return c.planner.claims.groups() }

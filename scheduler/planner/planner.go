@@ -76,22 +76,16 @@ type Planner struct {
 	turnedAway   map[types.UID]*corev1.Pod
 	// reserving are the nodes with reservations.
 	reserving reserving
-	// devices are the GPUs that resource claims hold.
-	devices *resourceclaims.Tracker
-	// counter counts the GPUs that Pods ask for with resource claims; nil without dynamic
-	// resource allocation.
-	counter *resourceclaims.Counter
+	// devices follows resource claims.
+	devices *resourceclaims.Follower
 	// capacity measures how much there is, for the gauges.
 	capacity *capacity.Meter
 	// evicting is true while Pods of incomplete gangs are being evicted.
 	evicting atomic.Bool
-	// releasing is true while resource claims are being released.
-	releasing atomic.Bool
 	// synced report whether all that existed at the start is known.
 	synced []cache.InformerSynced
-	// awaitArrivals is true if a preemptor waits for Pods to be bound, awaitBudgets if one may be waiting for PodDisruptionBudgets, and
-	// awaitClaims if a gang waits for resource claims.
-	awaitArrivals, awaitBudgets, awaitClaims atomic.Bool
+	// awaitArrivals is true if a preemptor waits for Pods to be bound, and awaitBudgets if one may be waiting for PodDisruptionBudgets.
+	awaitArrivals, awaitBudgets atomic.Bool
 	// budgetsRaised counts how often that was ended by a budget that allows more.
 	budgetsRaised atomic.Uint64
 	// term is the time in which this process acts for the scheduler.
@@ -125,11 +119,11 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader t
 		mirror:       mirror.New(logger, clock, args.Levels(), args.NodePools),
 		claims:       newClaims(),
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)),
-		devices:      resourceclaims.NewTracker(cacheLag),
 		binder:       binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
 	p.term = takeover.NewTerm(p.takeoverSources(leader, fencer))
 	p.problems = nodeproblems.NewMonitor(p.problemSources())
+	p.devices = resourceclaims.NewFollower(p.deviceSources(), cacheLag)
 	p.mirror.SetPreferenceTolerance(args.PreferenceTolerance)
 	p.registry.Handle(args.GPUResources)
 	var err error
@@ -143,7 +137,12 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader t
 	p.filters = filters.NewConsultant(p.filterSources())
 	p.line = p.newLine()
 	p.capacity = capacity.NewMeter(p.clock, p.capacitySources(), gauges)
-	if err = errors.Join(p.watch(), p.problems.Watch(ctx), p.watchDevices(ctx), p.watchQueues(ctx)); err != nil {
+	claims, err := p.devices.Watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.synced = append(p.synced, claims...)
+	if err = errors.Join(p.watch(), p.problems.Watch(ctx), p.watchQueues(ctx)); err != nil {
 		return nil, err
 	}
 	if err = p.startJournal(ctx, instance); err != nil {
@@ -163,7 +162,7 @@ func (p *Planner) capacitySources() capacity.Sources {
 // filterSources are where the cluster is known from to those who ask filters.
 func (p *Planner) filterSources() filters.Sources {
 	return filters.Sources{
-		Logger: p.logger, Clock: p.clock, Cluster: p.handle, Mirror: p.mirror, Terminating: p.registry.Terminating, HasAllocation: p.hasAllocation, Lag: cacheLag,
+		Logger: p.logger, Clock: p.clock, Cluster: p.handle, Mirror: p.mirror, Terminating: p.registry.Terminating, HasAllocation: p.devices.HasAllocation, Lag: cacheLag,
 	}
 }
 

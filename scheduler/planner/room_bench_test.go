@@ -25,7 +25,7 @@ const filterers = 16
 func newRoomy(b *testing.B) (f *fixture, nodes []fwk.NodeInfo) {
 	b.Helper()
 	f = newFixture(b)
-	for i := range drivers {
+	for i := range 10_000 {
 		f.addNode(fmt.Sprint("node-", i), "l", 1)
 	}
 	nodes = f.nodes()

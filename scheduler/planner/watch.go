@@ -79,7 +79,7 @@ func (p *Planner) podUpdated(old, object any) {
 	if !ok {
 		return
 	}
-	p.followClaims(pod)
+	p.devices.PodChanged(pod)
 	p.do(p.registry.Observe(pod))
 	before, ok := old.(*corev1.Pod)
 	if pod.Spec.NodeName == "" {
@@ -112,7 +112,7 @@ func (p *Planner) podDeleted(object any) {
 	if !ok {
 		return
 	}
-	p.forgetClaims(pod)
+	p.devices.PodGone(pod)
 	p.forgetPod(pod)
 	if pod.Spec.NodeName != "" {
 		if _, missed := object.(cache.DeletedFinalStateUnknown); !missed {

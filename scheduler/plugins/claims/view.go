@@ -64,9 +64,9 @@ func (c observedClaims) SignalClaimPendingAllocation(uid types.UID, claim *resou
 		return err
 	}
 	if plans := c.shared.Get(); plans != nil {
-		plans.ClaimAllocated(claim)
+		plans.Devices().Allocated(claim)
 		if c.GetPendingAllocation(uid) == nil { // another Pod that uses the claim was quicker
-			plans.ClaimSettled(uid)
+			plans.Devices().Settled(uid)
 		}
 	}
 	return nil
@@ -76,7 +76,7 @@ func (c observedClaims) SignalClaimPendingAllocation(uid types.UID, claim *resou
 func (c observedClaims) MaybeRemoveClaimPendingAllocation(uid types.UID, force bool) (deleted bool) {
 	deleted = c.ResourceClaimTracker.MaybeRemoveClaimPendingAllocation(uid, force)
 	if plans := c.shared.Get(); plans != nil && deleted {
-		plans.ClaimSettled(uid)
+		plans.Devices().Settled(uid)
 	}
 	return deleted
 }
@@ -85,7 +85,7 @@ func (c observedClaims) MaybeRemoveClaimPendingAllocation(uid types.UID, force b
 func (c observedClaims) AssumeClaimAfterAPICall(claim *resourcev1.ResourceClaim) error {
 	err := c.ResourceClaimTracker.AssumeClaimAfterAPICall(claim)
 	if plans := c.shared.Get(); plans != nil && err == nil {
-		plans.ClaimAssumed(claim.Namespace, claim.Name)
+		plans.Devices().Assumed(claim.Namespace, claim.Name)
 	}
 	return err
 }
@@ -94,7 +94,7 @@ func (c observedClaims) AssumeClaimAfterAPICall(claim *resourcev1.ResourceClaim)
 func (c observedClaims) AssumedClaimRestore(namespace, name string) {
 	c.ResourceClaimTracker.AssumedClaimRestore(namespace, name)
 	if plans := c.shared.Get(); plans != nil {
-		plans.ClaimAssumed(namespace, name)
+		plans.Devices().Assumed(namespace, name)
 	}
 }
 

@@ -148,7 +148,7 @@ func nominatedFor(node string) *fwk.PostFilterResult {
 
 // Reserve implements fwk.ReservePlugin. A Pod whose node was scored takes its seat.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	p.planner.DevicesReserved(pod)
+	p.planner.Devices().Reserved(pod)
 	cycle := planner.CycleOf(state)
 	if cycle == nil || cycle.Order == nil {
 		return nil
@@ -163,7 +163,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 
 // Unreserve implements fwk.ReservePlugin.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ string) {
-	p.planner.DevicesReleased(pod)
+	p.planner.Devices().Unreserved(pod)
 	if cycle := planner.CycleOf(state); cycle != nil && cycle.Plan != 0 {
 		p.planner.Unreserve(pod.UID, cycle.Plan)
 	}

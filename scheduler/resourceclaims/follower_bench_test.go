@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package resourceclaims
 
 import (
 	"fmt"
@@ -12,8 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-
-	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 )
 
 // The cluster of these benchmarks: so many nodes with a ResourceSlice of so many GPUs each, and so many Pods that wait with a
@@ -41,9 +39,10 @@ func driverOf(node, generation int) *resourcev1.ResourceSlice {
 
 // claimant returns a Pod with a claim for one GPU.
 func claimant(i int) (*corev1.Pod, *resourcev1.ResourceClaim) {
-	one := pod(fmt.Sprint("pod-", i), 0)
-	one.Spec.Containers[0].Resources.Requests = nil
-	name := "claim-of-" + one.Name
+	name := fmt.Sprint("pod-", i)
+	one := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
+	one.Spec.SchedulerName, one.Spec.Containers = "gpu-scheduler", []corev1.Container{{Name: "main"}}
+	name = "claim-of-" + one.Name
 	one.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("gpu")}}
 	one.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: &name}}
 	claim := &resourcev1.ResourceClaim{
@@ -58,24 +57,23 @@ func claimant(i int) (*corev1.Pod, *resourcev1.ResourceClaim) {
 	return one, claim
 }
 
-// newClaimants returns a planner of such a cluster, whose events have been handled.
+// newClaimants returns the Follower of such a cluster, whose events have been handled.
 func newClaimants(b *testing.B) *fixture {
 	b.Helper()
 	f := newFixture(b)
-	informers := f.handle.informers
+	informers := f.informers
 	add := func(indexer cache.Indexer, object any) {
 		if err := indexer.Add(object); err != nil {
 			b.Fatal(err)
 		}
 	}
 	claims, slices := informers.Resource().V1().ResourceClaims(), informers.Resource().V1().ResourceSlices()
-	f.counter = resourceclaims.NewCounter(resourceclaims.Objects{
+	f.count(Objects{
 		Claim: func(namespace, name string) (*resourcev1.ResourceClaim, error) {
 			return claims.Lister().ResourceClaims(namespace).Get(name)
 		},
 		Class: informers.Resource().V1().DeviceClasses().Lister().Get,
 	})
-	f.registry.CountClaims(f.counter.GPUs)
 	add(informers.Resource().V1().DeviceClasses().Informer().GetIndexer(), &resourcev1.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{
 			{CEL: &resourcev1.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].type == "gpu"`}},
@@ -89,8 +87,7 @@ func newClaimants(b *testing.B) *fixture {
 	for i := range claimants {
 		pod, claim := claimant(i)
 		add(claims.Informer().GetIndexer(), claim)
-		add(informers.Core().V1().Pods().Informer().GetIndexer(), pod)
-		f.podUpdated(nil, pod)
+		f.comes(pod)
 	}
 	f.resolveSelections(b.Context())
 	if one, _ := claimant(0); f.registry.Member(one.UID) == nil {
@@ -102,7 +99,7 @@ func newClaimants(b *testing.B) *fixture {
 // BenchmarkAResourceSliceChanges is one of 10,000 slices of 8 GPUs that changes while 20,000 Pods wait for GPUs with claims.
 func BenchmarkAResourceSliceChanges(b *testing.B) {
 	f := newClaimants(b)
-	indexer, i := f.handle.informers.Resource().V1().ResourceSlices().Informer().GetIndexer(), 0
+	indexer, i := f.informers.Resource().V1().ResourceSlices().Informer().GetIndexer(), 0
 	for b.Loop() {
 		before, after := driverOf(i%drivers, i/drivers), driverOf(i%drivers, i/drivers+1)
 		if err := indexer.Update(after); err != nil {

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package resourceclaims
 
 import (
 	"context"
@@ -16,9 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
-	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 )
 
 const (
@@ -29,25 +27,25 @@ const (
 	releaseLimit = 30 * time.Second
 )
 
-// unpreparedClaims returns why a gang can't be planned yet because of its resource claims, or "".
+// Unprepared returns why a gang can't be planned yet because of its resource claims, or "".
 //
 // A scheduler that is killed, or fails to bind a Pod, after it has allocated devices to the Pod's
 // claims leaves them allocated. kube-scheduler goes on from there, Pod by Pod. A gang is planned as
 // a whole, so it might never fit beside what its own Pods hold: its claims are released first.
-func (p *Planner) unpreparedClaims(attempt *gangs.Attempt) string {
-	if p.counter == nil {
+func (f *Follower) Unprepared(attempt *gangs.Attempt) string {
+	if f.counter == nil {
 		return ""
 	}
 	var stale []*resourcev1.ResourceClaim
 	missing, unsettled := false, false
 	for _, m := range attempt.Waiting {
-		stale = append(stale, p.counter.Stale(m.Pod())...)
-		missing = missing || p.counter.Missing(m.Pod())
-		unsettled = unsettled || p.registry.ClaimsUnsettled(m)
+		stale = append(stale, f.counter.Stale(m.Pod())...)
+		missing = missing || f.counter.Missing(m.Pod())
+		unsettled = unsettled || f.sources.Registry.ClaimsUnsettled(m)
 	}
 	switch {
 	case len(stale) > 0:
-		p.release(stale)
+		f.release(stale)
 		return claimsStale
 	case missing:
 		return claimsMissing
@@ -57,34 +55,29 @@ func (p *Planner) unpreparedClaims(attempt *gangs.Attempt) string {
 	return ""
 }
 
-// waitForClaims has a gang tried again when a claim has changed, and after a while.
-func (p *Planner) waitForClaims(attempt *gangs.Attempt, waits string) Decision {
-	now := p.clock.Now()
-	p.metrics.failed.WithLabelValues("Claims").Inc()
-	p.registry.Fail(attempt.Group, now, now.Add(shortestPause))
-	p.awaitClaims.Store(true)
-	p.recordDecision(&search{attempt: attempt, begin: now}, journal.Waits, waits, nil)
+// Await has gangs woken when a claim has changed. What the Pods of this one ask for is looked at again: it may be known by now.
+func (f *Follower) Await(attempt *gangs.Attempt) {
+	f.awaited.Store(true)
 	for _, m := range attempt.Waiting {
-		if p.registry.ClaimsUnsettled(m) {
-			p.observeAgain(cache.MetaObjectToName(m.Pod()).AsNamespacedName())
+		if f.sources.Registry.ClaimsUnsettled(m) {
+			f.observeAgain(cache.MetaObjectToName(m.Pod()).AsNamespacedName())
 		}
 	}
-	return Decision{Waits: waits}
 }
 
 // release releases stale claims in the background, unless others are being released: then the
 // next attempt does it.
-func (p *Planner) release(claims []*resourcev1.ResourceClaim) {
-	if !p.term.MayAct() || !p.releasing.CompareAndSwap(false, true) {
+func (f *Follower) release(claims []*resourcev1.ResourceClaim) {
+	if !f.sources.Term.MayAct() || !f.releasing.CompareAndSwap(false, true) {
 		return
 	}
 	go func() {
-		defer p.releasing.Store(false)
-		ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), p.logger), releaseLimit)
+		defer f.releasing.Store(false)
+		ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), f.sources.Logger), releaseLimit)
 		defer cancel()
 		for _, claim := range claims {
-			if err := p.releaseClaim(ctx, claim); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-				p.logger.Error(err, "A resource claim that is out of use can't be released; trying again", "claim", klog.KObj(claim))
+			if err := f.releaseClaim(ctx, claim); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+				f.sources.Logger.Error(err, "A resource claim that is out of use can't be released; trying again", "claim", klog.KObj(claim))
 			}
 		}
 	}()
@@ -92,11 +85,11 @@ func (p *Planner) release(claims []*resourcev1.ResourceClaim) {
 
 // releaseClaim releases a claim in exactly the version that was found to be stale: it has been
 // written by nobody since.
-func (p *Planner) releaseClaim(ctx context.Context, claim *resourcev1.ResourceClaim) error {
-	if !p.term.Leads() {
+func (f *Follower) releaseClaim(ctx context.Context, claim *resourcev1.ResourceClaim) error {
+	if !f.sources.Term.Leads() {
 		return errors.New("this process no longer leads")
 	}
-	client, claim := p.handle.ClientSet().ResourceV1().ResourceClaims(claim.Namespace), claim.DeepCopy()
+	client, claim := f.sources.Client.ResourceV1().ResourceClaims(claim.Namespace), claim.DeepCopy()
 	if claim.Status.Allocation != nil {
 		claim.Status = resourcev1.ResourceClaimStatus{}
 		released, err := client.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
@@ -105,7 +98,7 @@ func (p *Planner) releaseClaim(ctx context.Context, claim *resourcev1.ResourceCl
 		}
 		claim = released
 	}
-	if !resourceclaims.IsOfExtendedResource(claim) {
+	if !IsOfExtendedResource(claim) {
 		return nil
 	}
 	if kept := slices.DeleteFunc(slices.Clone(claim.Finalizers), func(name string) bool { return name == resourcev1.Finalizer }); len(kept) < len(claim.Finalizers) {

@@ -77,13 +77,12 @@ func (p *process) newRescheduler(ctx context.Context, opts *options) (_ part, er
 
 // newAccountant returns what writes the status of GPUQueues.
 func (p *process) newAccountant(_ context.Context, opts *options) (part, error) {
-	namespaces := p.clusterInformers.Core().V1().Namespaces()
 	return queues.New(queues.Dependencies{
 		Client:           p.clients.tasks,
 		Queues:           p.queues,
 		Pods:             p.gpuPods,
-		Namespaces:       namespaces.Lister(),
-		NamespacesSynced: namespaces.Informer().HasSynced,
+		NamespaceOf:      p.namespace,
+		NamespacesSynced: p.clusterInformers.Core().V1().Namespaces().Informer().HasSynced,
 		Metrics:          p.metrics.registry,
 		Clock:            p.clock,
 	}, opts.queues)
@@ -91,15 +90,14 @@ func (p *process) newAccountant(_ context.Context, opts *options) (part, error) 
 
 // newBookkeeper returns what writes how much GPU time was used.
 func (p *process) newBookkeeper(_ context.Context, opts *options) (part, error) {
-	namespaces := p.clusterInformers.Core().V1().Namespaces()
 	return accounting.New(accounting.Dependencies{
 		Kube:             p.clients.kube,
 		Pods:             p.gpuPods,
 		Tasks:            p.tasks,
 		QueueTree:        p.queueTree,
 		QueuesKnown:      p.queuesKnown,
-		Namespaces:       namespaces.Lister(),
-		NamespacesSynced: namespaces.Informer().HasSynced,
+		NamespaceOf:      p.namespace,
+		NamespacesSynced: p.clusterInformers.Core().V1().Namespaces().Informer().HasSynced,
 		Metrics:          p.metrics.registry,
 		Clock:            p.clock,
 	}, opts.accounting)

@@ -78,23 +78,14 @@ type admissions interface {
 	Run(ctx context.Context)
 }
 
-// noAdmissions is used where Kueue can't be reached.
-type noAdmissions struct{}
-
-var _ admissions = noAdmissions{}
-
-// Admission implements admissions.
-func (noAdmissions) Admission(*v1.GPUTask, []*corev1.Pod) (*gputask.Admission, bool, error) {
-	return nil, true, nil
+// namespace returns a namespace; nil if the cache does not show it.
+func (d *dependencies) namespace(name string) *corev1.Namespace {
+	found, err := d.clusterInformers.Core().V1().Namespaces().Lister().Get(name)
+	if err != nil {
+		return nil
+	}
+	return found
 }
-
-// Report implements admissions.
-func (noAdmissions) Report(context.Context, *v1.GPUTask, *gputask.Plan, []*corev1.Pod) error {
-	return nil
-}
-
-// Run implements admissions.
-func (noAdmissions) Run(context.Context) {}
 
 // clients are the connections to the API server.
 type clients struct {

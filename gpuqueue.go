@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,9 +26,9 @@ func (d *dependencies) queueRuntime(pods []*corev1.Pod) *v1.QueueRuntime {
 	case tree == nil || wanting < 0:
 		return &v1.QueueRuntime{}
 	}
-	namespace, err := d.clusterInformers.Core().V1().Namespaces().Lister().Get(pods[wanting].Namespace)
-	if err != nil {
-		return nil // the cache does not show it yet
+	namespace := d.namespace(pods[wanting].Namespace)
+	if namespace == nil {
+		return nil
 	}
 	applicant := gpuqueue.Applicant(pods[wanting], namespace)
 	limit, of := tree.RuntimeLimit(tree.Assign(&applicant).Queue)
@@ -44,14 +45,12 @@ func (d *dependencies) queueRefusal(pods []*corev1.Pod) *gputask.Refusal {
 		return nil
 	}
 	pod := pods[wanting]
-	namespace, err := d.clusterInformers.Core().V1().Namespaces().Lister().Get(pod.Namespace)
-	if err != nil {
-		return nil // the cache does not show it yet
+	namespace := d.namespace(pod.Namespace)
+	if namespace == nil {
+		return nil
 	}
 	applicant := gpuqueue.Applicant(pod, namespace)
-	if applicant.PriorityClass == "" {
-		applicant.PriorityClass = d.defaultPriorityClass()
-	}
+	applicant.PriorityClass = cmp.Or(applicant.PriorityClass, d.defaultPriorityClass())
 	problem := tree.Assign(&applicant).Problem
 	if problem == nil {
 		return nil

@@ -23,9 +23,6 @@ func (c *Controller) enqueueInKueue() {
 // newAdmissions returns what submits tasks to Kueue, where that is installed. It has changed called for a task
 // whose admission has changed, and allChanged if those of all may have.
 func newAdmissions(deps *dependencies, opts *options, changed func(task cache.ObjectName), allChanged func()) admissions {
-	if deps.clients.dynamic == nil {
-		return noAdmissions{}
-	}
 	classes := deps.clusterInformers.Scheduling().V1().PriorityClasses()
 	return workloads.New(workloads.Dependencies{
 		Client:        deps.clients.dynamic,

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -102,15 +101,6 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	p.parts = append(p.parts, p.controller)
 	queues.OnChange(func(string) { p.controller.refusals.QueuesChanged() })
 	return p, p.controller.watch(ctx)
-}
-
-// namespace returns a namespace; nil if the cache does not show it.
-func (p *process) namespace(name string) *corev1.Namespace {
-	found, err := p.clusterInformers.Core().V1().Namespaces().Lister().Get(name)
-	if err != nil {
-		return nil
-	}
-	return found
 }
 
 // startInformers starts the informers and waits for their caches. It returns false if ctx

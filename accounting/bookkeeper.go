@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -49,8 +48,8 @@ type Dependencies struct {
 	// QueueTree returns the tree of queues, nil if there is none, and QueuesKnown whether that is known.
 	QueueTree   func() *queueing.Tree
 	QueuesKnown func() bool
-	// Namespaces and NamespacesSynced are of a cache that the caller fills.
-	Namespaces       corelisters.NamespaceLister
+	// NamespaceOf returns a namespace from a cache that the caller fills, nil if it does not exist; NamespacesSynced is that cache's.
+	NamespaceOf      func(name string) *corev1.Namespace
 	NamespacesSynced cache.InformerSynced
 	Metrics          prometheus.Registerer
 	Clock            clock.WithTicker

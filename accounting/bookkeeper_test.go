@@ -72,7 +72,10 @@ func (f *fixture) start() {
 	}
 	bookkeeper, err := New(Dependencies{
 		Kube: f.kube, Pods: pods, Tasks: tasklisters.NewGPUTaskLister(f.tasks), QueueTree: func() *queueing.Tree { return nil }, QueuesKnown: func() bool { return true },
-		Namespaces: factory.Core().V1().Namespaces().Lister(), NamespacesSynced: factory.Core().V1().Namespaces().Informer().HasSynced,
+		NamespaceOf: func(name string) *corev1.Namespace {
+			namespace, _ := factory.Core().V1().Namespaces().Lister().Get(name)
+			return namespace
+		}, NamespacesSynced: factory.Core().V1().Namespaces().Informer().HasSynced,
 		Metrics: f.registry, Clock: f.clock,
 	}, Options{Period: time.Minute, Labels: []string{"team"}})
 	if err != nil {

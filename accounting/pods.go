@@ -41,13 +41,7 @@ func (b *Bookkeeper) queues() func(*corev1.Pod) string {
 		return func(*corev1.Pod) string { return "" }
 	}
 	view := gpuqueue.NewView(tree)
-	cluster := &gpuqueue.Cluster{Tree: tree, Namespace: func(name string) *corev1.Namespace {
-		namespace, err := b.deps.Namespaces.Get(name)
-		if err != nil {
-			return nil // a lister's only error is not found
-		}
-		return namespace
-	}}
+	cluster := &gpuqueue.Cluster{Tree: tree, Namespace: b.deps.NamespaceOf}
 	return func(pod *corev1.Pod) string { return view.QueueOf(cluster, pod) }
 }
 

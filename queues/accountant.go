@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -46,8 +45,8 @@ type Dependencies struct {
 	Queues *queuewatch.Watcher
 	// Pods are run by the caller.
 	Pods *gpupods.Cache
-	// Namespaces and NamespacesSynced are of a cache that the caller fills.
-	Namespaces       corelisters.NamespaceLister
+	// NamespaceOf returns a namespace from a cache that the caller fills, nil if it does not exist; NamespacesSynced is that cache's.
+	NamespaceOf      func(name string) *corev1.Namespace
 	NamespacesSynced cache.InformerSynced
 	Metrics          prometheus.Registerer
 	Clock            clock.WithTicker
@@ -72,9 +71,9 @@ type Accountant struct {
 func New(deps Dependencies, options Options) (*Accountant, error) {
 	a := &Accountant{deps: deps, options: options, wake: make(chan struct{}, 1), written: map[types.UID]v1.GPUQueueStatus{}}
 	a.pods = deps.Pods.NewReader()
-	a.metrics = newMetrics()
+	a.metrics = &metrics{}
 	deps.Queues.OnChange(func(string) { a.trigger() })
-	return a, a.metrics.register(deps.Metrics)
+	return a, deps.Metrics.Register(a.metrics)
 }
 
 // trigger requests a pass.
@@ -141,7 +140,7 @@ func (a *Accountant) pass(ctx context.Context) error {
 	// Times in a status have whole seconds. What is counted up to now must be the same then.
 	now := a.deps.Clock.Now().Truncate(time.Second)
 	view := gpuqueue.NewView(tree)
-	cluster := &gpuqueue.Cluster{Tree: tree, Namespace: a.namespace, Node: a.deps.Pods.Node}
+	cluster := &gpuqueue.Cluster{Tree: tree, Namespace: a.deps.NamespaceOf, Node: a.deps.Pods.Node}
 	if err := a.pods.Each(func(pod *corev1.Pod) { view.Add(cluster, pod) }); err != nil {
 		return err
 	}
@@ -150,14 +149,6 @@ func (a *Accountant) pass(ctx context.Context) error {
 	report := gpuqueue.NewReport(view, a.accounts, a.options.HalfLife, now)
 	a.metrics.set(report, queues)
 	return a.write(ctx, queues, report)
-}
-
-func (a *Accountant) namespace(name string) *corev1.Namespace {
-	namespace, err := a.deps.Namespaces.Get(name)
-	if err != nil {
-		return nil // a lister's only error is not found
-	}
-	return namespace
 }
 
 // write writes the statuses that are worth it. It goes on after a failure.

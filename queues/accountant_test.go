@@ -83,7 +83,10 @@ func (f *fixture) start() {
 	}
 	accountant, err := New(Dependencies{
 		Client: f.client, Queues: watcher, Pods: pods,
-		Namespaces: factory.Core().V1().Namespaces().Lister(), NamespacesSynced: factory.Core().V1().Namespaces().Informer().HasSynced,
+		NamespaceOf: func(name string) *corev1.Namespace {
+			namespace, _ := factory.Core().V1().Namespaces().Lister().Get(name)
+			return namespace
+		}, NamespacesSynced: factory.Core().V1().Namespaces().Informer().HasSynced,
 		Metrics: f.registry, Clock: f.clock,
 	}, DefaultOptions())
 	if err != nil {

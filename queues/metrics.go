@@ -36,10 +36,6 @@ type metrics struct {
 
 var _ prometheus.Collector = &metrics{}
 
-func newMetrics() *metrics { return &metrics{} }
-
-func (m *metrics) register(registerer prometheus.Registerer) error { return registerer.Register(m) }
-
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{gpusDesc, tasksDesc, secondsDesc, shareDesc, readyDesc} {

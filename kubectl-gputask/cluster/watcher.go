@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/trimming"
 )
 
 // Watcher keeps an observation up to date, so that looking again costs the API server only
@@ -49,25 +51,16 @@ func NewWatcher(ctx context.Context, clients *Clients, options WatcherOptions) (
 		return nil, err
 	}
 	var synced []cache.InformerSynced
-	for _, one := range []struct {
-		what    string
-		watched cache.SharedIndexInformer
-		trim    cache.TransformFunc
-	}{
-		{"nodes", w.nodes, trimNode}, {"pods", w.pods, trimPod},
-		{"gputasks", w.tasks, informer.WithoutManagedFields}, {"moveplans", w.plans, informer.WithoutManagedFields},
+	trimmer := trimming.ForController()
+	for what, watched := range map[string]cache.SharedIndexInformer{
+		"nodes": w.nodes, "pods": w.pods, "gputasks": w.tasks, "moveplans": w.plans,
 	} {
-		if err := one.watched.SetTransform(one.trim); err != nil {
+		err := errors.Join(watched.SetTransform(trimmer.Transform), watched.SetWatchErrorHandlerWithContext(options.Warn(what)), options.tell(ctx, watched))
+		if err != nil {
 			return nil, err
 		}
-		if err := one.watched.SetWatchErrorHandlerWithContext(options.Warn(one.what)); err != nil {
-			return nil, err
-		}
-		if err := options.tell(ctx, one.watched); err != nil {
-			return nil, err
-		}
-		go one.watched.RunWithContext(ctx)
-		synced = append(synced, one.watched.HasSynced)
+		go watched.RunWithContext(ctx)
+		synced = append(synced, watched.HasSynced)
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return nil, context.Cause(ctx)
@@ -131,29 +124,4 @@ func stored[T any](watched cache.SharedIndexInformer) []T {
 		}
 	}
 	return list
-}
-
-// trimNode drops what is large and of no use here.
-func trimNode(object any) (any, error) {
-	if node, ok := object.(*corev1.Node); ok {
-		node.Status.Images = nil
-	}
-	return informer.WithoutManagedFields(object)
-}
-
-// trimPod drops what is large and has no influence on where a Pod goes.
-func trimPod(object any) (any, error) {
-	if pod, ok := object.(*corev1.Pod); ok {
-		trimContainers(pod.Spec.InitContainers)
-		trimContainers(pod.Spec.Containers)
-		pod.Spec.EphemeralContainers, pod.Spec.Volumes = nil, nil
-	}
-	return informer.WithoutManagedFields(object)
-}
-
-func trimContainers(containers []corev1.Container) {
-	for i := range containers {
-		full := &containers[i]
-		containers[i] = corev1.Container{Name: full.Name, Resources: full.Resources, RestartPolicy: full.RestartPolicy, Ports: full.Ports}
-	}
 }

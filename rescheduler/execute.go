@@ -180,3 +180,28 @@ func (r *Rescheduler) count(ctx context.Context, count *moveplan.Count) error {
 	}
 	return nil
 }
+
+// drift checks whether the rest of a plan can still be carried out as it was planned.
+func (r *Rescheduler) drift(rest *v1.MovePlan) *moveplan.Drift {
+	objects, err := r.gatherAll()
+	if err != nil {
+		return &moveplan.Drift{Err: err}
+	}
+	planner := r.newPlanner(objects)
+	if err := reschedule.Valid(planner, rest, 0); err != nil {
+		return &moveplan.Drift{Why: err.Error()}
+	}
+	return &moveplan.Drift{Why: r.exceededBudget(planner.Ledger, len(rest.Spec.Moves), evictedBy(rest, objects.Tasks), objects.Now)}
+}
+
+// evictedBy returns the tasks of which a plan evicts Pods, with these.
+func evictedBy(plan *v1.MovePlan, tasks []clusterview.Task) []evictedTask {
+	moved := podsMovedBy(plan)
+	var list []evictedTask
+	for i := range tasks {
+		if pods := slices.DeleteFunc(slices.Clone(tasks[i].Pods), func(pod *corev1.Pod) bool { return !moved.Has(pod.UID) }); len(pods) > 0 {
+			list = append(list, evictedTask{tasks[i].GPUTask, pods})
+		}
+	}
+	return list
+}

@@ -5,13 +5,22 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 )
@@ -84,4 +93,46 @@ func inProtobuf(config *rest.Config) *rest.Config {
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	config.ContentType = runtime.ContentTypeProtobuf
 	return config
+}
+
+// Events returns the Events of an object, in no order.
+func Events(ctx context.Context, clients *Clients, namespace string, uid types.UID) ([]corev1.Event, error) {
+	selector := fields.Set{"involvedObject.uid": string(uid)}.AsSelector().String()
+	list, err := clients.Kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(event corev1.Event) bool { return event.InvolvedObject.UID != uid }), nil
+}
+
+// PodWarnings returns the Warning Events about the Pods of a namespace, in no order.
+func PodWarnings(ctx context.Context, clients *Clients, namespace string) ([]corev1.Event, error) {
+	selector := fields.Set{"involvedObject.kind": "Pod", "type": corev1.EventTypeWarning}.AsSelector().String()
+	list, err := clients.Kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// Executor returns what runs a command in a container, over WebSocket, or over SPDY through
+// API servers and proxies that don't take WebSocket.
+func (c *Clients) Executor(pod *corev1.Pod, options *corev1.PodExecOptions) (remotecommand.Executor, error) {
+	core, err := typedcorev1.NewForConfig(c.Config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	address := core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
+		VersionedParams(options, scheme.ParameterCodec).URL()
+	spdy, err := remotecommand.NewSPDYExecutor(c.Config, "POST", address)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	webSocket, err := remotecommand.NewWebSocketExecutor(c.Config, "GET", address.String())
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	return remotecommand.NewFallbackExecutor(webSocket, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
 }

@@ -11,10 +11,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 const (
@@ -85,4 +88,24 @@ func (s *Server) Serve(ctx context.Context) error {
 		return httpServer.Shutdown(stopping)
 	})
 	return group.Wait()
+}
+
+// ProbePath is where a node agent reports how fast its node reaches a target.
+const ProbePath = "/probe"
+
+// AnnotationProbeURL is the annotation of a Node with the URL of its agent's ProbePath, if
+// that can't be reached at the Node's internal address. The query may have parameters;
+// target and module are added.
+const AnnotationProbeURL = v1.GroupName + "/probe-url"
+
+// OnlyLoopback serves requests from this machine and rejects all others.
+func OnlyLoopback(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !from.Addr().Unmap().IsLoopback() {
+			http.Error(w, "only for clients on the same machine", http.StatusForbidden)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
 }

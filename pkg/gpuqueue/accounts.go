@@ -5,6 +5,7 @@ package gpuqueue
 
 import (
 	"maps"
+	"math"
 	"strconv"
 	"time"
 
@@ -130,4 +131,18 @@ func (a Accounts) Factors(tree *queueing.Tree, waits func(queue string) bool) ma
 		return nil
 	}
 	return queueing.Factors(shares)
+}
+
+// Factors returns the fair-share factors that the queues' statuses show, by name. Queues
+// without one are left out.
+func Factors(queues []*v1.GPUQueue) map[string]float64 {
+	factors := make(map[string]float64, len(queues))
+	for _, queue := range queues {
+		if usage := queue.Status.Usage; usage != nil {
+			if factor, err := strconv.ParseFloat(usage.Factor, 64); err == nil && factor >= 0 && !math.IsInf(factor, 0) {
+				factors[queue.Name] = factor
+			}
+		}
+	}
+	return factors
 }

@@ -190,3 +190,18 @@ func (d *decision) running() int {
 func (d *decision) areEnough(running int) bool {
 	return running > 0 && d.countSucceeded()+running >= MinAvailable(d.Task)
 }
+
+// reportHealth sets the conditions from which tools learn the health of objects of any kind. A task
+// that runs is healthy, like a Job.
+func (d *decision) reportHealth() {
+	switch d.status.Phase {
+	case v1.PhaseWaiting, v1.PhasePending:
+		d.setCondition(v1.ConditionReconciling, metav1.ConditionTrue, string(d.status.Phase), "")
+		return
+	case v1.PhaseFailed:
+		failed := meta.FindStatusCondition(d.status.Conditions, v1.ConditionFailed)
+		d.setCondition(v1.ConditionStalled, metav1.ConditionTrue, failed.Reason, failed.Message)
+	case v1.PhaseRunning, v1.PhaseSuspended, v1.PhaseSucceeded:
+	}
+	d.setConditionIfPresent(v1.ConditionReconciling, metav1.ConditionFalse, string(d.status.Phase))
+}

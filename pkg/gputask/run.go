@@ -218,3 +218,47 @@ func (d *decision) backoffLeft(m *member) time.Duration {
 	next := m.lastFailure.Add(d.Config.Backoff.After(m.failures))
 	return max(next.Sub(d.Now), pause)
 }
+
+// Backoff is the delay before a restart. It doubles with every failure, as the Job
+// controller's does.
+type Backoff struct {
+	// Base is the delay after the first failure.
+	Base time.Duration
+	// Max bounds the delay.
+	Max time.Duration
+}
+
+// After returns the delay after the given number of failures; 0 for none.
+func (b Backoff) After(failures int32) time.Duration {
+	if failures <= 0 {
+		return 0
+	}
+	delay := b.Base
+	for range failures - 1 {
+		if delay >= b.Max {
+			break
+		}
+		delay *= 2
+	}
+	return min(delay, b.Max)
+}
+
+// PlannedPod is a Pod that a plan creates. It is built only when it is sent to the API server: all Pods of a large task
+// together may need more memory than the process has.
+type PlannedPod struct {
+	decision *decision
+	member   *member
+}
+
+// Build returns the Pod.
+func (p *PlannedPod) Build() (*corev1.Pod, error) { return p.decision.newPod(p.member) }
+
+// ActivePods returns how many Pods of each role of a task hold, or may come to hold, a node once the plan is carried out, given
+// the Pods that the task had before.
+func (p *Plan) ActivePods(task *v1.GPUTask, pods []*corev1.Pod) map[string]int {
+	active := ActivePods(task, pods)
+	for i := range p.Create {
+		active[p.Create[i].member.role.Name]++
+	}
+	return active
+}

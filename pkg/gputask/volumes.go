@@ -6,8 +6,11 @@ package gputask
 import (
 	"path"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 // mountEverywhere adds a volume to a Pod and mounts it in all containers that have nothing in its place, unless the template has
@@ -35,4 +38,26 @@ func mounts(container *corev1.Container, at string) bool {
 // anyMounts reports whether a container of a Pod has something mounted at a path.
 func anyMounts(spec *corev1.PodSpec, at string) bool {
 	return slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(container corev1.Container) bool { return mounts(&container, at) })
+}
+
+// sharedMemoryVolume is the volume that is mounted at sharedMemoryFolder.
+const (
+	sharedMemoryVolume = "gputask-shm"
+	sharedMemoryFolder = "/dev/shm"
+)
+
+// applySharedMemory lets processes that work on several GPUs together share as much memory as the Pod may use: NCCL and data
+// loaders put there what they exchange, and container runtimes allow 64 MiB. What the template mounts there stays.
+func applySharedMemory(spec *corev1.PodSpec, task *v1.GPUTask, role *Role) {
+	switch {
+	case !IsGang(task) && processesPerPod(role) == 1, anyMounts(spec, sharedMemoryFolder):
+		return
+	case spec.HostIPC: // it is the node's
+		return
+	case strings.HasPrefix(role.GPUAmount, "0."): // NVIDIA's MPS, which limits shares, may need what the node agent mounts there
+		return
+	}
+	mountEverywhere(spec, corev1.VolumeMount{MountPath: sharedMemoryFolder}, corev1.Volume{Name: sharedMemoryVolume, VolumeSource: corev1.VolumeSource{
+		EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
+	}})
 }

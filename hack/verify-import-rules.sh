@@ -34,7 +34,7 @@ for engine in nodeagent/kubelet/allocation pkg/accounting pkg/inventory pkg/plac
   violation engine "${engine}/violation" k8s.io/api/core/v1
 done
 for pure in dradriver/devices kubectl-gputask/analysis kubectl-gputask/dashboard/live kubectl-gputask/dashboard/rows kubectl-gputask/show pkg/clusterview pkg/disruption pkg/gpufit pkg/gpuqueue pkg/gputask pkg/interning pkg/journal pkg/kueue pkg/migprofile pkg/moveplan \
-  pkg/checkpoint pkg/plural pkg/preemption pkg/remediation pkg/reschedule pkg/reservation pkg/snapshot scheduler/gangs scheduler/queues \
+  pkg/checkpoint pkg/plural pkg/preemption pkg/remediation pkg/reschedule pkg/reservation pkg/snapshot pkg/waitingreason scheduler/gangs scheduler/queues \
   test/chaos/check test/chaos/history test/chaos/load test/chaos/schedule; do
   violation pure "${pure}/violation" k8s.io/client-go/rest
 done

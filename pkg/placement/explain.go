@@ -45,19 +45,27 @@ func (r *Refusal) String() string { return r.Reason.text(r.Nodes, r.Resource) }
 // String returns one line for a user, such as "5 nodes have another GPU model, 2 have too
 // few free GPUs; it would start with one more free GPU, or on h100 (1 node)".
 func (e *Explanation) String() string {
-	text := e.refusals()
-	if e.Never {
-		text = NeverText + "; " + text
+	if len(e.Remedies) == 0 {
+		return e.Cause()
 	}
-	remedies := make([]string, 0, len(e.Remedies))
+	remedies := make([]string, len(e.Remedies))
 	for i := range e.Remedies {
-		remedies = append(remedies, e.Remedies[i].Text)
+		remedies[i] = e.Remedies[i].Text
 	}
-	if len(remedies) > 0 {
-		text += "; it would start " + strings.Join(remedies, ", or ")
-	}
-	return text
+	return e.Cause() + "; " + WouldStart(remedies)
 }
+
+// Cause is String without the remedies.
+func (e *Explanation) Cause() string {
+	if e.Never {
+		return NeverText + "; " + e.refusals()
+	}
+	return e.refusals()
+}
+
+// WouldStart returns the sentence of which remedies are the ends: "it would start with one more free GPU, or on
+// h100 (1 node)".
+func WouldStart(remedies []string) string { return "it would start " + strings.Join(remedies, ", or ") }
 
 // refusals describes how many nodes refuse for which reason.
 func (e *Explanation) refusals() string {

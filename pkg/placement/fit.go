@@ -32,31 +32,39 @@ const (
 	reasons
 )
 
-// reasonTexts complete the sentences "the node …" and "the nodes …".
-var reasonTexts = [reasons]struct{ one, several string }{
-	Fits:                 {"has room for part of it", "have room for part of it"},
-	InvalidRequest:       {"can't take an invalid request", "can't take an invalid request"},
-	NodeClosed:           {"takes no Pods", "take no Pods"},
-	OtherPool:            {"is in another node pool", "are in another node pool"},
-	OtherLabels:          {"does not match the node selector or affinity", "do not match the node selector or affinity"},
-	Tainted:              {"has a taint that is not tolerated", "have taints that are not tolerated"},
-	NotOffered:           {"does not offer %s", "do not offer %s"},
-	Excluded:             {"is reserved for others or has refused it", "are reserved for others or have refused it"},
-	OtherModel:           {"has another GPU model", "have another GPU model"},
-	TooFewGPUs:           {"has too few GPUs", "have too few GPUs"},
-	TooLittleGPUMemory:   {"has GPUs with less memory", "have GPUs with less memory"},
-	NodeTooSmall:         {"is too small in CPU or memory", "are too small in CPU or memory"},
-	ResourceTooSmall:     {"is too small in %s", "are too small in %s"},
-	NoPodSlot:            {"runs as many Pods as it can", "run as many Pods as they can"},
-	InsufficientCPU:      {"has too little free CPU", "have too little free CPU"},
-	InsufficientMemory:   {"has too little free memory", "have too little free memory"},
-	InsufficientResource: {"has too little free %s", "have too little free %s"},
-	InsufficientGPUs:     {"has too few free GPUs", "have too few free GPUs"},
-	InsufficientShare:    {"has no GPU with that much free", "have no GPU with that much free"},
+// reasonTexts complete the sentences "the node …" and "the nodes …". word is the reason in one word.
+var reasonTexts = [reasons]struct{ word, one, several string }{
+	Fits:                 {"Fits", "has room for part of it", "have room for part of it"},
+	InvalidRequest:       {"InvalidRequest", "can't take an invalid request", "can't take an invalid request"},
+	NodeClosed:           {"NodeClosed", "takes no Pods", "take no Pods"},
+	OtherPool:            {"OtherPool", "is in another node pool", "are in another node pool"},
+	OtherLabels:          {"OtherLabels", "does not match the node selector or affinity", "do not match the node selector or affinity"},
+	Tainted:              {"Tainted", "has a taint that is not tolerated", "have taints that are not tolerated"},
+	NotOffered:           {"NotOffered", "does not offer %s", "do not offer %s"},
+	Excluded:             {"Excluded", "is reserved for others or has refused it", "are reserved for others or have refused it"},
+	OtherModel:           {"OtherModel", "has another GPU model", "have another GPU model"},
+	TooFewGPUs:           {"TooFewGPUs", "has too few GPUs", "have too few GPUs"},
+	TooLittleGPUMemory:   {"TooLittleGPUMemory", "has GPUs with less memory", "have GPUs with less memory"},
+	NodeTooSmall:         {"NodeTooSmall", "is too small in CPU or memory", "are too small in CPU or memory"},
+	ResourceTooSmall:     {"ResourceTooSmall", "is too small in %s", "are too small in %s"},
+	NoPodSlot:            {"NoPodSlot", "runs as many Pods as it can", "run as many Pods as they can"},
+	InsufficientCPU:      {"InsufficientCPU", "has too little free CPU", "have too little free CPU"},
+	InsufficientMemory:   {"InsufficientMemory", "has too little free memory", "have too little free memory"},
+	InsufficientResource: {"InsufficientResource", "has too little free %s", "have too little free %s"},
+	InsufficientGPUs:     {"InsufficientGPUs", "has too few free GPUs", "have too few free GPUs"},
+	InsufficientShare:    {"InsufficientShare", "has no GPU with that much free", "have no GPU with that much free"},
 }
 
 // String completes the sentence "the node …".
 func (r Reason) String() string { return r.text(1, "") }
+
+// Word returns the reason in one word.
+func (r Reason) Word() string {
+	if r >= reasons {
+		return "Unknown"
+	}
+	return reasonTexts[r].word
+}
 
 // text completes a sentence about a number of nodes; resource is the one that the reason
 // is about, if known.

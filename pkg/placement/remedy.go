@@ -36,6 +36,10 @@ type Remedy struct {
 	Kind RemedyKind
 	// Text completes the sentence "it would start …": "with 2 more free GPUs in leaf-3".
 	Text string
+	// Value is what the changed part of the request is afterwards: a model, a number of members or GPUs, or an
+	// amount such as "500m" or "1024Mi". It is empty if the change removes a demand. For FreeGPUs it is how many
+	// more GPUs have to be free. Resource is the one that ReduceResource is about.
+	Value, Resource string
 	// Gang is the gang with the change; nil for FreeGPUs.
 	Gang *Gang
 	// Free lists the GPUs that would have to be free, by node, because the Pods that hold
@@ -103,7 +107,7 @@ func (c *Cluster) withModels(g *Gang) *Remedy {
 	}
 	if model := c.oneMoreModel(g); model != "" {
 		other = changed(g, func(s *Shape) { s.Models = withOne(s.Models, model) })
-		return &Remedy{Kind: AcceptModels, Gang: other, Text: fmt.Sprintf("on %s (%s)", model, c.nodesFor(other))}
+		return &Remedy{Kind: AcceptModels, Gang: other, Value: model, Text: fmt.Sprintf("on %s (%s)", model, c.nodesFor(other))}
 	}
 	return &Remedy{Kind: AcceptModels, Gang: other, Text: "with any GPU model (" + c.nodesFor(other) + ")"}
 }
@@ -162,7 +166,7 @@ func (c *Cluster) withGPUMemory(g *Gang) *Remedy {
 		reduced := false
 		other := changed(g, func(s *Shape) { reduced, s.GPUMemory = reduced || s.GPUMemory > size, min(s.GPUMemory, size) })
 		if reduced && c.helps(other) {
-			return &Remedy{Kind: ReduceGPUMemory, Gang: other, Text: fmt.Sprintf("on GPUs with %d MiB", size)}
+			return &Remedy{Kind: ReduceGPUMemory, Gang: other, Value: fmt.Sprintf("%dMi", size), Text: fmt.Sprintf("on GPUs with %d MiB", size)}
 		}
 	}
 	return nil
@@ -173,7 +177,7 @@ func (c *Cluster) withCPU(g *Gang) *Remedy {
 	if other == nil {
 		return nil
 	}
-	return &Remedy{Kind: ReduceCPU, Gang: other, Text: fmt.Sprintf("with %dm CPU for each Pod", cpu)}
+	return &Remedy{Kind: ReduceCPU, Gang: other, Value: fmt.Sprintf("%dm", cpu), Text: fmt.Sprintf("with %dm CPU for each Pod", cpu)}
 }
 
 func (c *Cluster) withMemory(g *Gang) *Remedy {
@@ -181,7 +185,7 @@ func (c *Cluster) withMemory(g *Gang) *Remedy {
 	if other == nil {
 		return nil
 	}
-	return &Remedy{Kind: ReduceMemory, Gang: other, Text: fmt.Sprintf("with %d MiB memory for each Pod", memory)}
+	return &Remedy{Kind: ReduceMemory, Gang: other, Value: fmt.Sprintf("%dMi", memory), Text: fmt.Sprintf("with %d MiB memory for each Pod", memory)}
 }
 
 // withResource reduces the first of the other resources that can be reduced.
@@ -201,7 +205,10 @@ func (c *Cluster) withResource(g *Gang) *Remedy {
 		most := Amount{resource, amount}.readable()
 		other = changed(g, func(s *Shape) { s.Others = s.Others.With(resource, min(s.Others.Of(resource), most.Value)) })
 		if c.helps(other) {
-			return &Remedy{Kind: ReduceResource, Gang: other, Text: fmt.Sprintf("with %s for each Pod", most)}
+			return &Remedy{
+				Kind: ReduceResource, Gang: other, Value: fmt.Sprint(most.Value), Resource: resource,
+				Text: fmt.Sprintf("with %s for each Pod", most),
+			}
 		}
 	}
 	return nil
@@ -243,7 +250,7 @@ func (c *Cluster) withFewer(g *Gang) *Remedy {
 	if members == 0 {
 		return nil
 	}
-	return &Remedy{Kind: FewerMembers, Gang: with(members), Text: fmt.Sprintf("with %d of its %d Pods", members, g.Roles[0].Min)}
+	return &Remedy{Kind: FewerMembers, Gang: with(members), Value: fmt.Sprint(members), Text: fmt.Sprintf("with %d of its %d Pods", members, g.Roles[0].Min)}
 }
 
 // withFewerGPUs finds how many GPUs each Pod could have, for a gang with one role.
@@ -254,7 +261,7 @@ func (c *Cluster) withFewerGPUs(g *Gang) *Remedy {
 	for gpus := g.Roles[0].Shape.GPUs - 1; gpus > 0; gpus-- {
 		other := changed(g, func(s *Shape) { s.GPUs = gpus })
 		if c.helps(other) {
-			return &Remedy{Kind: FewerGPUs, Gang: other, Text: fmt.Sprintf("with %s for each Pod", plural.Count(gpus, "GPU"))}
+			return &Remedy{Kind: FewerGPUs, Gang: other, Value: fmt.Sprint(gpus), Text: fmt.Sprintf("with %s for each Pod", plural.Count(gpus, "GPU"))}
 		}
 	}
 	return nil

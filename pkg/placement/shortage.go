@@ -26,7 +26,7 @@ func (c *Cluster) shortage(g *Gang) *Remedy {
 			count += len(gpus)
 		}
 		if ok && count > 0 && (best == nil || count < fewest) && c.helpsIfFree(g, missing, wholePods) {
-			best, fewest = &Remedy{Kind: FreeGPUs, Free: missing, Text: shortText(count, d)}, count
+			best, fewest = &Remedy{Kind: FreeGPUs, Free: missing, Value: fmt.Sprint(count), Text: shortText(count, d)}, count
 		}
 	}
 	if best != nil && !c.helpsIfFree(g, best.Free, cardsOnly) {

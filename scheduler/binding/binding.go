@@ -112,6 +112,9 @@ func (b *Binder) send(ctx context.Context, pod *corev1.Pod, node string, place P
 		},
 		Target: corev1.ObjectReference{Kind: "Node", Name: want.node},
 	}
+	if pod.Annotations[v1.AnnotationWaitingReason] != "" {
+		binding.Annotations[v1.AnnotationWaitingReason] = "" // it waits no more
+	}
 	if _, written := pod.Annotations[inventory.AssignmentAnnotation]; written || want.assignment != "" {
 		// What the Pod's creator has written must not stay. A Binding can't remove an annotation.
 		binding.Annotations[inventory.AssignmentAnnotation] = want.assignment

@@ -291,6 +291,18 @@ func TestABoundPodHasNoAssignmentButTheSchedulers(t *testing.T) {
 	}
 }
 
+func TestABoundPodDoesNotSayWhyItWaited(t *testing.T) {
+	s := newServer(t)
+	s.pod.Annotations = map[string]string{v1.AnnotationWaitingReason: "{}"}
+	binder := NewBinder(s.client, leader(true), NewFencer(s.client, clock.RealClock{}, "this"))
+	if err := binder.Bind(s.context(), s.pod.DeepCopy(), "node", func() (string, error) { return cards, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.pod.Annotations[v1.AnnotationWaitingReason]; got != "" {
+		t.Errorf("it says %s", got)
+	}
+}
+
 // term is a lease that a test takes away and gives back.
 type term struct{ held atomic.Bool }
 

@@ -100,31 +100,60 @@ func (r *Refusals) Each(do func(node string, refusal *Refusal)) {
 	}
 }
 
-// String describes the refusals to the Pods' owner, the most frequent first: "2 nodes with
-// room refuse it: node(s) had volume node affinity conflict".
+// Count is on how many nodes with room a plugin refuses the gang for a reason; 0 if no node would take it, whatever
+// else leaves it.
+type Count struct {
+	Plugin, Reason string
+	Nodes          int
+}
+
+// String describes the count to the Pods' owner: "2 nodes with room refuse it: node(s) had volume node affinity
+// conflict".
+func (c *Count) String() string {
+	switch c.Nodes {
+	case 0:
+		return "no node can take it: " + c.Reason
+	case 1:
+		return "1 node with room refuses it: " + c.Reason
+	default:
+		return fmt.Sprintf("%d nodes with room refuse it: %s", c.Nodes, c.Reason)
+	}
+}
+
+// Counts returns the refusals, the most frequent first.
+func (r *Refusals) Counts() []Count {
+	if r == nil {
+		return nil
+	}
+	if r.everywhere != nil {
+		return []Count{{Plugin: r.everywhere.Plugin, Reason: r.everywhere.Reason}}
+	}
+	nodes := map[Count]int{}
+	for _, refusal := range r.byNode {
+		nodes[Count{Plugin: refusal.Plugin, Reason: refusal.Reason}]++
+	}
+	counts := make([]Count, 0, len(nodes))
+	for one, number := range nodes {
+		one.Nodes = number
+		counts = append(counts, one)
+	}
+	slices.SortFunc(counts, func(a, b Count) int {
+		return cmp.Or(-cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Plugin, b.Plugin))
+	})
+	return counts
+}
+
+// String describes the refusals to the Pods' owner, the most frequent first.
 func (r *Refusals) String() string {
 	if r == nil {
 		return ""
 	}
-	if r.everywhere != nil {
-		return "no node can take it: " + r.everywhere.Reason
+	counts := r.Counts()
+	parts := make([]string, len(counts))
+	for i := range counts {
+		parts[i] = counts[i].String()
 	}
-	counts := map[string]int{}
-	for _, refusal := range r.byNode {
-		counts[refusal.Reason]++
-	}
-	reasons := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(-cmp.Compare(counts[a], counts[b]), cmp.Compare(a, b))
-	})
-	parts := make([]string, len(reasons))
-	for i, reason := range reasons {
-		nodes := "1 node with room refuses it"
-		if counts[reason] > 1 {
-			nodes = fmt.Sprintf("%d nodes with room refuse it", counts[reason])
-		}
-		parts[i] = nodes + ": " + reason
-	}
-	if r.exhausted {
+	if r.exhausted && r.everywhere == nil {
 		parts = append(parts, "the search for other nodes goes on")
 	}
 	return strings.Join(parts, ", ")

@@ -13,7 +13,21 @@ func (r *Registry) Fails(gang string) bool {
 }
 
 func (g *Group) fails() bool {
-	return g != nil && !g.Alone && g.plan == nil && !g.retry.failedAt.IsZero()
+	return g != nil && g.plan == nil && !g.retry.failedAt.IsZero()
+}
+
+// Leader returns the Pod of such a gang that has scheduling cycles; nil if none waits.
+func (r *Registry) Leader(gang string) *corev1.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g := r.groups[gang]
+	if !g.fails() {
+		return nil
+	}
+	if g.elect(); g.leader == nil {
+		return nil
+	}
+	return g.leader.Pod()
 }
 
 // Unplaced returns the Pods of such a gang that wait, in order. The leader is not among

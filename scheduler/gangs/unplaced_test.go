@@ -19,6 +19,10 @@ func TestThoseThatWaitWithTheLeaderOfAGangThatFails(t *testing.T) {
 		if f.Fails("default/train") != fails {
 			t.Errorf("%s: fails %t", when, !fails)
 		}
+		leader := f.Leader("default/train")
+		if fails != (leader != nil) || leader != nil && leader.Name != "train-1" {
+			t.Errorf("%s: leader %v", when, leader)
+		}
 		if diff := cmp.Diff(append([]string{}, want...), namesOf(f.Unplaced("default/train"))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
@@ -31,7 +35,7 @@ func TestThoseThatWaitWithTheLeaderOfAGangThatFails(t *testing.T) {
 	f.seat(pods[1], 1)
 	check("with a plan", false)
 	f.fail(pod("alone"), time.Minute)
-	if f.Fails("alone") || f.Unplaced("alone") != nil {
-		t.Error("a Pod in no gang is reported by kube-scheduler alone")
+	if !f.Fails("alone") || f.Unplaced("alone") != nil {
+		t.Error("a Pod in no gang fails, and nobody waits with it")
 	}
 }

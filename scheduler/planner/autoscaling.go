@@ -3,30 +3,14 @@
 
 package planner
 
-import (
-	"context"
+import "falldio.github.io/gpu-controller/scheduler/unschedulable"
 
-	"falldio.github.io/gpu-controller/scheduler/gangs"
-	"falldio.github.io/gpu-controller/scheduler/unschedulable"
-)
-
-// startReports lets autoscalers know of the members of gangs that find no place, if the
-// arguments say so, until ctx ends.
-func (p *Planner) startReports(ctx context.Context) {
-	if !p.args.ReportUnschedulableMembers {
-		return
-	}
-	p.reports = unschedulable.New(p.handle.ClientSet(), p.clock, p.registry, p.term.MayAct, p.makingRoom)
-	go p.reports.Run(ctx)
-}
-
-// reportMembers records that an attempt has found no place for a gang, and why. It is to be
-// called for a gang that may need more nodes: not for one that is wrong or waits for a place
-// that is kept for it.
-func (p *Planner) reportMembers(group *gangs.Group, text string) {
-	if p.reports != nil && !group.Alone {
-		p.reports.Report(group.Key, text)
-	}
+// newReporter returns the Reporter that says why gangs wait.
+func newReporter(p *Planner) *unschedulable.Reporter {
+	return unschedulable.New(unschedulable.Options{
+		Client: p.handle.ClientSet(), Clock: p.clock, Gangs: p.registry, Members: p.args.ReportUnschedulableMembers,
+		MayWrite: p.term.MayAct, HasProspect: p.makingRoom,
+	})
 }
 
 // makingRoom reports whether Pods leave for a gang.

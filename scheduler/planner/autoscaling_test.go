@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 // withReports returns a planner with a gang of two that finds no place. Both exist for the
@@ -19,25 +21,30 @@ func withReports(t *testing.T, report bool) (*fixture, []*corev1.Pod) {
 	pods := gang("train", 2, 2)
 	f := newFixture(t, []runtime.Object{pods[0], pods[1]}...)
 	f.args.ReportUnschedulableMembers = report
-	f.startReports(t.Context())
+	f.reports = newReporter(f.Planner)
+	go f.reports.Run(t.Context())
 	f.addNode("n", "leaf", 1)
 	f.comes(pods...)
 	return f, pods
 }
 
-func (f *fixture) conditionsOf(pod *corev1.Pod) []corev1.PodCondition {
+// live returns a Pod as the API server has it.
+func (f *fixture) live(pod *corev1.Pod) *corev1.Pod {
 	f.t.Helper()
 	got, err := f.handle.client.CoreV1().Pods(pod.Namespace).Get(f.t.Context(), pod.Name, metav1.GetOptions{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return got.Status.Conditions
+	return got
+}
+
+func (f *fixture) conditionsOf(pod *corev1.Pod) []corev1.PodCondition {
+	return f.live(pod).Status.Conditions
 }
 
 func TestTheOtherMembersOfAGangThatFailsAreReported(t *testing.T) {
 	f, pods := withReports(t, true)
 	decision := f.decide(pods[0])
-	f.reportMembers(f.registry.Member(pods[0].UID).Group(), decision.Waits)
 	deadline := time.Now().Add(30 * time.Second)
 	for len(f.conditionsOf(pods[1])) == 0 {
 		if time.Now().After(deadline) {
@@ -56,9 +63,10 @@ func TestTheOtherMembersOfAGangThatFailsAreReported(t *testing.T) {
 
 func TestMembersAreReportedOnlyIfTheArgumentsSaySo(t *testing.T) {
 	f, pods := withReports(t, false)
-	f.reportMembers(f.registry.Member(pods[0].UID).Group(), f.decide(pods[0]).Waits)
-	if f.reports != nil {
-		t.Error("there is a reporter")
+	f.decide(pods[0])
+	f.awaitReason(pods[0], func(reason *v1.WaitingReason) bool { return reason != nil })
+	if got := f.conditionsOf(pods[1]); len(got) > 0 {
+		t.Errorf("the other member has %+v", got)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/preemption"
@@ -89,9 +90,8 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	request, err := p.requestOf(attempt)
 	if err != nil {
 		p.registry.Fail(attempt.Group, begin, begin.Add(fallbackRetry))
-		p.metrics.failed.WithLabelValues("Invalid").Inc()
 		p.recordDecision(&search{attempt: attempt, begin: begin}, journal.Invalid, err.Error(), nil)
-		return Decision{Wrong: err.Error()}
+		return Decision{Wrong: p.say(attempt.Group, v1.WaitsForChange, err.Error())}
 	}
 	if waits := p.devices.Unprepared(attempt); waits != "" {
 		return p.waitForClaims(attempt, waits)
@@ -413,11 +413,10 @@ func (p *Planner) fail(s *search) Decision {
 	if !attempt.Extra && s.refused.AtAll() == nil && p.line.State() == nil {
 		p.claimIfStarving(s)
 	}
-	p.metrics.failed.WithLabelValues(given.reason).Inc()
 	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: s.begin, Ended: p.clock.Now(), RetryBy: renew, Never: given.never})
-	p.reportMembers(attempt.Group, given.text)
-	p.recordDecision(s, journal.Waits, given.text, nil)
-	return Decision{Waits: given.text}
+	text := p.sayReason(attempt.Group, given.reason)
+	p.recordDecision(s, journal.Waits, text, nil)
+	return Decision{Waits: text}
 }
 
 const (

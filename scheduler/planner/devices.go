@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
@@ -27,9 +28,9 @@ func (p *Planner) Devices() *resourceclaims.Follower { return p.devices }
 // waitForClaims has a gang tried again when a claim has changed, and after a while.
 func (p *Planner) waitForClaims(attempt *gangs.Attempt, waits string) Decision {
 	now := p.clock.Now()
-	p.metrics.failed.WithLabelValues("Claims").Inc()
 	p.registry.Fail(attempt.Group, now, now.Add(shortestPause))
 	p.devices.Await(attempt)
+	waits = p.say(attempt.Group, v1.WaitsForClaims, waits)
 	p.recordDecision(&search{attempt: attempt, begin: now}, journal.Waits, waits, nil)
 	return Decision{Waits: waits}
 }

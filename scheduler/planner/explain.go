@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/filters"
@@ -25,9 +26,11 @@ type explanationCache struct {
 	sweepAt int
 }
 
+// cachedMessage is why a gang waits, or in words what preemption does for it.
 type cachedMessage struct {
-	text, reason string
-	at           time.Time
+	reason *v1.WaitingReason // never changed
+	text   string
+	at     time.Time
 	// version is that of the cluster that the message describes, and nodes that of its nodes alone.
 	version, nodes uint64
 	// never is true if there would be no place even if nothing else ran on these nodes.
@@ -70,7 +73,23 @@ func (p *Planner) diagnose(attempt *gangs.Attempt, request *gangs.Request) (expl
 	return explanation, err
 }
 
-// explain returns why there is no place, with a one-word reason for metrics. If the
+// sayReason counts that an attempt found no place for a gang, and returns how to say why. kube-scheduler takes what it
+// is told for a format.
+func (p *Planner) sayReason(group *gangs.Group, reason *v1.WaitingReason) string {
+	p.metrics.failed.WithLabelValues(string(reason.Reason)).Inc()
+	said := *reason
+	said.Needs, said.Message = withoutPercent(reason.Needs), withoutPercent(reason.Message)
+	return p.reports.Say(group.Key, said)
+}
+
+func withoutPercent(text string) string { return strings.ReplaceAll(text, "%", " percent") }
+
+// say is sayReason for a cause of which no more is known than a sentence.
+func (p *Planner) say(group *gangs.Group, cause v1.WaitingCause, text string) string {
+	return p.sayReason(group, &v1.WaitingReason{Reason: cause, Message: text})
+}
+
+// explain returns why there is no place. If the
 // message is a cached one and the cluster has changed since, renew is when the message
 // becomes stale; otherwise it is zero. never is false if the nodes have changed since.
 //
@@ -97,28 +116,29 @@ func (p *Planner) explain(s *search) (given cachedMessage, renew time.Time) {
 // explainAgain is explain without what was explained before.
 func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 	explanation, err := p.diagnose(s.attempt, withoutRefused(s))
-	reserved := false
-	given := cachedMessage{at: p.clock.Now(), version: p.mirror.Version(), nodes: p.mirror.NodesVersion(), reason: "Unknown", text: needs + "; no place was found"}
+	given := &v1.WaitingReason{Reason: v1.WaitsForUnknown, Needs: needs}
+	texts, reserved := []string{"no place was found"}, false
 	switch {
 	case err != nil:
-		given.text = needs + "; " + err.Error()
+		texts[0] = err.Error()
 	case explanation != nil:
 		reserved = p.withoutReserved(explanation)
-		given.text, given.reason = needs+"; "+snapshot.Plain(explanation.String()), reasonOf(explanation)
-		given.never = explanation.Never
+		texts[0] = snapshot.Plain(explanation.Cause())
+		given.Reason, given.Never, given.Nodes, given.Remedies = causeOf(explanation), explanation.Never, nodesOf(explanation), remediesOf(explanation)
 	}
 	if refused := s.refused.String(); refused != "" {
-		given.text, given.reason = given.text+"; "+refused, "Constraints"
+		given.Reason, given.Nodes, texts = v1.WaitsForConstraints, append(given.Nodes, refusedNodes(s.refused)...), append(texts, refused)
 	}
 	if reserved && p.line.Reserved() {
-		given.text += "; GPUs that are free are kept for work whose turn comes first"
+		texts = append(texts, "GPUs that are free are kept for work whose turn comes first")
 	}
 	if explanation != nil {
 		if note := p.reservedForOthers(s); note != "" {
-			given.text, given.reason = given.text+note, "Reserved"
+			given.Reason, texts = v1.WaitsForPlan, append(texts, note)
 		}
 	}
-	return given
+	given.Message = strings.Join(texts, "; ")
+	return cachedMessage{reason: given, at: p.clock.Now(), version: p.mirror.Version(), nodes: p.mirror.NodesVersion(), never: given.Never}
 }
 
 // withoutReserved removes the remedy that GPUs become free if all of these are free already, and only kept for others. It
@@ -152,11 +172,11 @@ func (p *Planner) reservedForOthers(s *search) string {
 	case !fits:
 		return ""
 	case gpus == 0:
-		return "; it would fit, but places are reserved by MovePlans for others"
+		return "it would fit, but places are reserved by MovePlans for others"
 	case gpus == 1:
-		return "; it would fit, but 1 GPU is reserved by MovePlans for others"
+		return "it would fit, but 1 GPU is reserved by MovePlans for others"
 	default:
-		return fmt.Sprintf("; it would fit, but %d GPUs are reserved by MovePlans for others", gpus)
+		return fmt.Sprintf("it would fit, but %d GPUs are reserved by MovePlans for others", gpus)
 	}
 }
 
@@ -189,24 +209,4 @@ func describeNeeds(attempt *gangs.Attempt, request *gangs.Request) string {
 		text += " in one " + attempt.Labels.Level
 	}
 	return text
-}
-
-// reasonOf returns the most frequent reason in one word.
-func reasonOf(explanation *placement.Explanation) string {
-	if explanation.Never {
-		return "Never"
-	}
-	if len(explanation.Refusals) == 0 {
-		return "NoNodes"
-	}
-	switch explanation.Refusals[0].Reason {
-	case placement.Fits:
-		return "TooFewTogether"
-	case placement.InsufficientGPUs, placement.InsufficientShare:
-		return "GPUs"
-	case placement.InsufficientCPU, placement.InsufficientMemory, placement.InsufficientResource, placement.NoPodSlot:
-		return "CPUOrMemory"
-	default:
-		return "Constraints"
-	}
 }

@@ -167,7 +167,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	f.capacity = capacity.NewMeter(clock, f.capacitySources(), gauges)
 	f.begins(leadership.Always())
 	f.filters = filters.NewConsultant(f.filterSources())
-	f.line = f.newLine()
+	f.line, f.reports = f.newLine(), newReporter(f.Planner)
 	f.registry.Serve(ours)
 	f.registry.Start()
 	if !f.term.IsCurrent() {

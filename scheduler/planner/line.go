@@ -8,12 +8,9 @@ import (
 	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
-	"falldio.github.io/gpu-controller/pkg/podwrite"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
@@ -45,24 +42,15 @@ func (c lineCore) ReportPostponed(leader *corev1.Pod, action, text string) {
 	c.planner.handle.EventRecorder().WithLogger(c.planner.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", action, "%s", text)
 }
 
-// WriteEstimate writes an estimate into a Pod's annotation. The subresource status is the only part of a Pod that a
-// scheduler may change.
+// WriteEstimate writes an estimate into a Pod's annotation.
 func (c lineCore) WriteEstimate(ctx context.Context, pod *corev1.Pod, estimate *v1.StartEstimate) error {
-	ctx, cancel := context.WithTimeout(ctx, evictLimit)
-	defer cancel()
 	text, err := json.Marshal(estimate)
 	if err != nil {
 		return err
 	}
-	patch, err := podwrite.Patch{Metadata: podwrite.Metadata{
-		UID: pod.UID, Annotations: map[string]string{v1.AnnotationStartEstimate: string(text)},
-	}}.Bytes()
-	if err != nil {
-		return err
+	gang := ""
+	if member := c.planner.registry.Member(pod.UID); member != nil {
+		gang = member.Group().Key
 	}
-	_, err = c.planner.handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if podwrite.IsGone(err) {
-		return nil
-	}
-	return err
+	return c.planner.reports.Annotate(ctx, pod, gang, map[string]string{v1.AnnotationStartEstimate: string(text)})
 }

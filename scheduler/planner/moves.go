@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/reservation"
@@ -232,10 +233,10 @@ func (s *seating) domainIn(mirror *mirror.Mirror, level int) string {
 // waitForMoves lets a gang wait until places that are kept for it are free, or no longer
 // kept: both wake it.
 func (p *Planner) waitForMoves(s *search, blocked *blockedMoves) Decision {
-	p.metrics.failed.WithLabelValues("Moving").Inc()
 	p.registry.Fail(s.attempt.Group, s.begin, s.begin.Add(shortestPause))
-	p.recordDecision(&search{attempt: s.attempt, begin: s.begin}, journal.Moving, blocked.String(), nil)
-	return Decision{Waits: blocked.String()}
+	waits := p.say(s.attempt.Group, v1.WaitsForMoves, blocked.String())
+	p.recordDecision(&search{attempt: s.attempt, begin: s.begin}, journal.Moving, waits, nil)
+	return Decision{Waits: waits}
 }
 
 // moving reports whether any of a gang's Pods waits for a place that is kept for it.

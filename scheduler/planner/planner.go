@@ -97,7 +97,7 @@ type Planner struct {
 	mirrorTidied, cyclesTidied time.Time
 	// mirrorSize is how many bytes the mirror kept then.
 	mirrorSize int
-	// reports tells autoscalers about members of gangs; nil if it is switched off.
+	// reports says why gangs wait, and may tell autoscalers about their members.
 	reports *unschedulable.Reporter
 	// line is the gangs that wait in GPUQueues.
 	line *queues.Line
@@ -135,7 +135,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader t
 		return nil, err
 	}
 	p.filters = filters.NewConsultant(p.filterSources())
-	p.line = p.newLine()
+	p.line, p.reports = p.newLine(), newReporter(p)
 	p.capacity = capacity.NewMeter(p.clock, p.capacitySources(), gauges)
 	claims, err := p.devices.Watch(ctx)
 	if err != nil {
@@ -150,7 +150,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader t
 	}
 	go p.run(ctx)
 	go p.watchPodGroups(ctx)
-	p.startReports(ctx)
+	go p.reports.Run(ctx)
 	return p, nil
 }
 

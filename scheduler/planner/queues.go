@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/journal"
@@ -90,9 +91,9 @@ func (p *Planner) namespace(name string) *corev1.Namespace {
 // waitInQueue is fail for a gang that its queue does not let start.
 func (p *Planner) waitInQueue(attempt *gangs.Attempt, waits string) Decision {
 	now := p.clock.Now()
-	p.metrics.failed.WithLabelValues("Queue").Inc()
 	p.filters.FoundNone(attempt.Group.Key, nil, nil) // no node was asked
 	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: now, Ended: now, RetryBy: now.Add(fallbackRetry)})
+	waits = p.say(attempt.Group, v1.WaitsForQueue, waits)
 	p.recordDecision(&search{attempt: attempt, begin: now}, journal.Queued, waits, nil)
 	return Decision{Waits: waits}
 }

@@ -1,30 +1,29 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package unschedulable tells autoscalers which Pods need room. Only the leader of a gang
-// that finds no place has a scheduling cycle, after which kube-scheduler writes the condition
-// that autoscalers read. This package writes it to the other members, so that room is added
-// for all of them.
+// Package unschedulable says why gangs find no place. Only the leader of a gang has a scheduling cycle, after which
+// kube-scheduler writes into the Pod's condition why that found no node, in words. This package writes the reason as a
+// value beside them, for those who show it. If it is to, it also writes the condition to the other members: autoscalers
+// read it, and add room for all of them.
 package unschedulable
 
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"falldio.github.io/gpu-controller/pkg/podwrite"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
 const (
@@ -33,66 +32,104 @@ const (
 	period = time.Second
 	atOnce = 50
 	// settle is how long a gang has to wait before its members are written: an attempt may
-	// be followed by a preemption, or by another attempt that finds a place.
-	settle = time.Second
-	// textPeriod is how often the message of a Pod that has the condition may change.
-	// Autoscalers don't read the message.
-	textPeriod = time.Minute
+	// be followed by a preemption, or by another attempt that finds a place. The leader is written later: when
+	// it is expected to start is mostly written before, and the reason together with that.
+	settle, leaderSettle = time.Second, 7 * time.Second
+	// leaderPeriod is how often a leader is written at most.
+	leaderPeriod = 10 * time.Second
+	// numbersPeriod is how often the reason of a gang may change of which only numbers change.
+	numbersPeriod = 30 * time.Second
+	// sweepPeriod is how often gangs are forgotten that don't wait any more.
+	sweepPeriod = 10 * time.Second
 	// writeLimit bounds how long the API server may take for one Pod.
 	writeLimit = 10 * time.Second
 )
 
 // Gangs knows which Pods wait.
 type Gangs interface {
-	// Fails reports whether a gang waits because its last attempt found no place.
+	// Fails reports whether a gang, or a Pod in none, waits because its last attempt found no place.
 	Fails(gang string) bool
-	// Unplaced returns the Pods of such a gang that wait, except the leader.
+	// Leader returns the Pod of such a gang that has scheduling cycles; nil if it does not wait. Unplaced
+	// returns the others that wait.
+	Leader(gang string) *corev1.Pod
 	Unplaced(gang string) []*corev1.Pod
 }
 
-// Reporter writes the conditions. It is safe for concurrent use.
-type Reporter struct {
-	client kubernetes.Interface
-	clock  clock.PassiveClock
-	gangs  Gangs
-	// mayWrite reports whether this process leads. hasProspect reports whether a gang will
+// Options are what a Reporter depends on.
+type Options struct {
+	Client kubernetes.Interface
+	Clock  clock.PassiveClock
+	Gangs  Gangs
+	// Members is true if the members of gangs get the condition that their leaders have.
+	Members bool
+	// MayWrite reports whether this process leads. HasProspect reports whether a gang will
 	// fit when Pods have left that are about to: it needs no other room.
-	mayWrite    func() bool
-	hasProspect func(gang string) bool
+	MayWrite    func() bool
+	HasProspect func(gang string) bool
+}
 
+// Reporter writes why gangs wait. It is safe for concurrent use.
+type Reporter struct {
+	Options
 	mu      sync.Mutex
 	reports map[string]*report
+	// swept is when the reports were swept last.
+	swept time.Time
 }
 
 // report is why a gang waits.
 type report struct {
-	gang, text string
+	gang string
+	// reason is never changed, only replaced. text is it in words.
+	reason *v1.WaitingReason
+	text   string
 	// since is when the gang was first reported, and changedAt when a Pod was last written
 	// whose condition it only changed.
 	since, changedAt time.Time
-	// pending is true if the text may not have been written to all members.
+	// pending is true if the reason may not have been written to all members.
 	pending bool
+	// leader was given the reason onLeader, which the informer may not show yet, at a time.
+	leader      types.UID
+	onLeader    *v1.WaitingReason
+	annotatedAt time.Time
 	// written are the texts of members that the informer may not show yet. The map is never
 	// changed, only replaced.
 	written map[types.UID]string
 }
 
 // New returns a Reporter.
-func New(client kubernetes.Interface, clock clock.PassiveClock, gangs Gangs, mayWrite func() bool, hasProspect func(string) bool) *Reporter {
-	return &Reporter{client: client, clock: clock, gangs: gangs, mayWrite: mayWrite, hasProspect: hasProspect, reports: map[string]*report{}}
+func New(options Options) *Reporter {
+	return &Reporter{Options: options, reports: map[string]*report{}}
 }
 
-// Report records that an attempt has found no place for a gang, and why. It returns at
-// once. Each member is written at most once for each text.
-func (r *Reporter) Report(gang, text string) {
+// Say records why an attempt has found no place for a gang, and returns how to say it: as before if only numbers
+// have changed since a short time ago, so that Pods are not written whenever one does. It returns at once. Each Pod is
+// written at most once for each reason.
+func (r *Reporter) Say(gang string, reason v1.WaitingReason) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := r.Clock.Now()
 	one := r.reports[gang]
 	if one == nil {
-		one = &report{gang: gang, since: r.clock.Now(), written: map[types.UID]string{}}
+		one = &report{gang: gang, since: now, written: map[types.UID]string{}}
 		r.reports[gang] = one
 	}
-	one.text, one.pending = text, true
+	if one.reason != nil && differOnlyInNumbers(one.reason, &reason) && now.Sub(one.reason.Time.Time) < numbersPeriod {
+		one.pending = true // there may be further members
+		return one.text
+	}
+	if one.reason == nil || !waitingreason.Same(one.reason, &reason) {
+		reason.Time = metav1.NewTime(now)
+		one.reason, one.text = &reason, waitingreason.Sentence(&reason)
+	}
+	one.pending = true
+	return one.text
+}
+
+// differOnlyInNumbers reports whether two reasons why nodes have no room are the same, if not of as many nodes.
+func differOnlyInNumbers(a, b *v1.WaitingReason) bool {
+	sameKind := func(x, y v1.WaitingRemedy) bool { return x.Kind == y.Kind && x.Resource == y.Resource }
+	return a.Needs != "" && a.Reason == b.Reason && a.Needs == b.Needs && a.Never == b.Never && slices.EqualFunc(a.Remedies, b.Remedies, sameKind)
 }
 
 // Run writes until ctx ends.
@@ -100,38 +137,57 @@ func (r *Reporter) Run(ctx context.Context) { wait.UntilWithContext(ctx, r.write
 
 // write writes what is due, at most atOnce Pods.
 func (r *Reporter) write(ctx context.Context) {
-	if !r.mayWrite() {
+	if !r.MayWrite() {
 		return
 	}
+	r.sweep()
 	left := atOnce
 	for _, one := range r.due() {
 		switch {
-		case !r.gangs.Fails(one.gang):
+		case !r.Gangs.Fails(one.gang):
 			r.drop(one.gang)
 			continue
-		case !one.pending || r.hasProspect(one.gang):
+		case r.HasProspect(one.gang):
 			continue
 		}
-		if left = r.writeGang(ctx, one, left); left == 0 {
+		if left = r.writeGang(ctx, &one, left); left == 0 {
 			return
 		}
 	}
 }
 
-// due returns copies of the reports of gangs that have waited long enough, the oldest
-// first.
+// due returns copies of the reports that are to be written of gangs that have waited long enough, the oldest first.
 func (r *Reporter) due() []report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.clock.Now()
+	now := r.Clock.Now()
 	var due []report
 	for _, one := range r.reports {
-		if now.Sub(one.since) >= settle {
+		if one.pending && now.Sub(one.since) >= settle {
 			due = append(due, *one)
 		}
 	}
 	slices.SortFunc(due, func(a, b report) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.gang, b.gang)) })
 	return due
+}
+
+// sweep forgets the gangs that don't wait any more, from time to time.
+func (r *Reporter) sweep() {
+	if r.Clock.Since(r.swept) < sweepPeriod {
+		return
+	}
+	r.swept = r.Clock.Now()
+	for _, gang := range r.gangs() {
+		if !r.Gangs.Fails(gang) {
+			r.drop(gang)
+		}
+	}
+}
+
+func (r *Reporter) gangs() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.reports))
 }
 
 func (r *Reporter) drop(gang string) {
@@ -141,94 +197,23 @@ func (r *Reporter) drop(gang string) {
 }
 
 // writeGang writes Pods of a gang, at most limit, and returns how many more may be written.
-func (r *Reporter) writeGang(ctx context.Context, one report, limit int) (left int) {
-	now := r.clock.Now()
-	changed, complete, written := false, true, map[types.UID]string{}
-	for _, pod := range r.gangs.Unplaced(one.gang) {
-		known := one.written[pod.UID]
-		if known != "" {
-			written[pod.UID] = known
-		}
-		before := conditionOf(pod)
-		isChange := known != "" || before != nil
-		switch {
-		case one.shownBy(pod, before):
-		case limit == 0, isChange && now.Sub(one.changedAt) < textPeriod:
-			complete = false
-		default:
-			limit--
-			if !r.writePod(ctx, pod, before, one.text) {
-				complete = false
-				continue
-			}
-			written[pod.UID], changed = one.text, changed || isChange
-		}
+func (r *Reporter) writeGang(ctx context.Context, one *report, limit int) (left int) {
+	limit, complete := r.writeLeader(ctx, one, limit)
+	if r.Members && needsNodes(one.reason.Reason) {
+		var all bool
+		limit, all = r.writeMembers(ctx, one, limit)
+		complete = complete && all
 	}
-	r.wrote(one, written, changed, complete)
+	if complete {
+		r.completed(one)
+	}
 	return limit
 }
 
-// shownBy reports whether nothing is to be written to a Pod with this condition: it has the
-// text already, or a prospect of its own.
-func (o *report) shownBy(pod *corev1.Pod, condition *corev1.PodCondition) bool {
-	return pod.Status.NominatedNodeName != "" || o.written[pod.UID] == o.text ||
-		condition != nil && strings.Contains(condition.Message, o.text)
-}
-
-// wrote records which members of a gang have been written, whether that changed the text of
-// any, and whether it is complete.
-func (r *Reporter) wrote(one report, written map[types.UID]string, changed, complete bool) {
+func (r *Reporter) completed(one *report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	current := r.reports[one.gang]
-	if current == nil {
-		return
-	}
-	current.written = written
-	if changed {
-		current.changedAt = r.clock.Now()
-	}
-	if complete && current.text == one.text {
+	if current := r.reports[one.gang]; current != nil && current.reason == one.reason {
 		current.pending = false
 	}
-}
-
-// conditionOf returns the condition that says that a Pod found no place; nil without one.
-func conditionOf(pod *corev1.Pod) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		one := &pod.Status.Conditions[i]
-		if one.Type == corev1.PodScheduled && one.Status == corev1.ConditionFalse && one.Reason == corev1.PodReasonUnschedulable {
-			return one
-		}
-	}
-	return nil
-}
-
-// writePod writes the condition, if the Pod is still as it is known: it must not be written
-// to a Pod that has been bound meanwhile. It returns false if it has to be tried again.
-func (r *Reporter) writePod(ctx context.Context, pod *corev1.Pod, before *corev1.PodCondition, text string) bool {
-	ctx, cancel := context.WithTimeout(ctx, writeLimit)
-	defer cancel()
-	since := metav1.NewTime(r.clock.Now())
-	if before != nil {
-		since = before.LastTransitionTime
-	}
-	patch, err := podwrite.Patch{
-		Metadata: podwrite.Metadata{UID: pod.UID, ResourceVersion: pod.ResourceVersion},
-		Status: &podwrite.Status{Conditions: []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: text, LastTransitionTime: since,
-		}}},
-	}.Bytes()
-	if err == nil {
-		_, err = r.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	}
-	switch {
-	case podwrite.IsGone(err):
-		return true
-	case apierrors.IsConflict(err): // the informer will show what has changed
-		return false
-	case err != nil:
-		klog.FromContext(ctx).Error(err, "A Pod's condition could not be written; trying again", "pod", klog.KObj(pod))
-	}
-	return err == nil
 }

@@ -23,6 +23,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/podwrite"
 )
 
@@ -34,6 +35,8 @@ type fixture struct {
 	*Reporter
 	client *fake.Clientset
 	clock  *clocktesting.FakeClock
+	// leader is the name of the leader of all gangs; empty if that is of no interest.
+	leader string
 	// waiting are the names of the Pods that wait, by gang. stale is true if the informer
 	// does not show what was written.
 	waiting              map[string][]string
@@ -49,7 +52,10 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{T: t, client: fake.NewClientset(), clock: clocktesting.NewFakeClock(beginning), waiting: map[string][]string{}, leads: true}
 	f.client.PrependReactor("patch", "pods", f.watchPatch)
-	f.Reporter = New(f.client, f.clock, f, func() bool { return f.leads }, func(string) bool { return f.makingRoom })
+	f.Reporter = New(Options{
+		Client: f.client, Clock: f.clock, Gangs: f, Members: true,
+		MayWrite: func() bool { return f.leads }, HasProspect: func(string) bool { return f.makingRoom },
+	})
 	return f
 }
 
@@ -63,7 +69,8 @@ func (f *fixture) watchPatch(action clienttesting.Action) (bool, runtime.Object,
 		return true, nil, err
 	}
 	name := patch.GetName()
-	if content.Metadata.UID != types.UID("uid-of-"+name) || content.Metadata.ResourceVersion != "7" || action.GetSubresource() != "status" {
+	needsVersion := content.Status != nil // the leader's annotation does no harm to a later version
+	if content.Metadata.UID != types.UID("uid-of-"+name) || needsVersion && content.Metadata.ResourceVersion != "7" || action.GetSubresource() != "status" {
 		f.withoutPreconditions = true
 	}
 	f.patched = append(f.patched, name)
@@ -96,6 +103,19 @@ func (f *fixture) pod(name string) *corev1.Pod {
 func (f *fixture) Fails(gang string) bool {
 	_, fails := f.waiting[gang]
 	return fails
+}
+
+// Leader implements Gangs.
+func (f *fixture) Leader(string) *corev1.Pod {
+	if f.leader == "" {
+		return nil
+	}
+	return f.pod(f.leader)
+}
+
+// report is Say for a text.
+func (f *fixture) report(gang, text string) {
+	f.Say(gang, v1.WaitingReason{Reason: v1.WaitsForGPUs, Needs: text})
 }
 
 // Unplaced implements Gangs.
@@ -144,7 +164,7 @@ func TestAutoscalersSeeAllMembersOfAGangThatFindsNoPlace(t *testing.T) {
 	f := newFixture(t)
 	f.gang("train", 3)
 	f.gang("other", 1)
-	f.Report("train", "needs at once 4 × 1 GPU")
+	f.report("train", "needs at once 4 × 1 GPU")
 	f.want(settle, "train-0", "train-1", "train-2")
 	for _, name := range f.waiting["train"] {
 		one := f.pod(name)
@@ -175,14 +195,14 @@ func TestEachMemberIsWrittenOnceForATextEvenIfTheInformerLags(t *testing.T) {
 			f := newFixture(t)
 			f.stale = stale
 			f.gang("train", 2)
-			f.Report("train", "a")
+			f.report("train", "a")
 			f.want(settle, "train-0", "train-1")
 			for range 5 {
-				f.Report("train", "a")
+				f.report("train", "a")
 				f.want(period)
 			}
 			f.gang("train", 1)
-			f.Report("train", "a")
+			f.report("train", "a")
 			f.want(period, "train-2")
 		})
 	}
@@ -192,13 +212,13 @@ func TestATextThatKeepsChangingIsWrittenOnceAMinute(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.gang("train", 1)
-	f.Report("train", "a")
+	f.report("train", "a")
 	f.want(settle, "train-0")
-	f.Report("train", "b")
+	f.report("train", "b")
 	f.want(period, "train-0") // the first change
-	f.Report("train", "c")
+	f.report("train", "c")
 	f.want(period)
-	f.Report("train", "d")
+	f.report("train", "d")
 	f.want(period)
 	before := f.pod("train-0").Status.Conditions[0].LastTransitionTime
 	f.want(textPeriod, "train-0")
@@ -207,7 +227,7 @@ func TestATextThatKeepsChangingIsWrittenOnceAMinute(t *testing.T) {
 		t.Errorf("condition %+v, want text d and the former time of transition", after)
 	}
 	f.gang("train", 1)
-	f.Report("train", "e")
+	f.report("train", "e")
 	f.want(period, "train-1") // it has no condition yet
 }
 
@@ -224,7 +244,7 @@ func TestALeadersOwnConditionIsNotRepeated(t *testing.T) {
 	if _, err := f.client.CoreV1().Pods("default").UpdateStatus(t.Context(), one, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	f.Report("train", "needs 1 GPU")
+	f.report("train", "needs 1 GPU")
 	f.want(settle)
 }
 
@@ -251,7 +271,7 @@ func TestNothingIsWrittenFor(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.gang("train", 1)
-			f.Report("train", "a")
+			f.report("train", "a")
 			test.prepare(f)
 			f.want(test.wait)
 		})
@@ -263,7 +283,7 @@ func TestAGangThatNoPodLeavesForAfterAllIsWritten(t *testing.T) {
 	f := newFixture(t)
 	f.gang("train", 1)
 	f.makingRoom = true
-	f.Report("train", "a")
+	f.report("train", "a")
 	f.want(settle)
 	f.makingRoom = false
 	f.want(period, "train-0")
@@ -274,9 +294,9 @@ func TestLargeGangsAreWrittenLittleByLittle(t *testing.T) {
 	f := newFixture(t)
 	f.gang("train", 2*atOnce)
 	f.gang("late", 10)
-	f.Report("train", "a")
+	f.report("train", "a")
 	f.clock.Step(time.Millisecond)
-	f.Report("late", "a")
+	f.report("late", "a")
 	for _, want := range []int{atOnce, atOnce, 10, 0} {
 		if got := f.after(settle); len(got) != want {
 			t.Fatalf("%d Pods are written at a time, want %d", len(got), want)
@@ -301,7 +321,7 @@ func TestWritesThatFail(t *testing.T) {
 			f := newFixture(t)
 			f.gang("train", 1)
 			f.refuse = test.err
-			f.Report("train", "a")
+			f.report("train", "a")
 			f.want(settle, "train-0")
 			f.refuse = nil
 			if got := f.after(period); len(got) > 0 != test.again {
@@ -315,10 +335,10 @@ func TestReportsOfGangsThatFoundAPlaceAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.gang("train", 1)
-	f.Report("train", "a")
+	f.report("train", "a")
 	f.want(settle, "train-0")
 	delete(f.waiting, "train")
-	f.want(period)
+	f.want(sweepPeriod)
 	if len(f.reports) > 0 {
 		t.Errorf("%d reports are left", len(f.reports))
 	}

@@ -101,6 +101,7 @@ const (
 	notTheirAssignment = "the annotation falldio.com/gpu-assignment is written by the scheduler and the node's agent only"
 	notTheirInstance   = "the annotation falldio.com/scheduler-instance is written by the scheduler only"
 	notTheirEstimate   = "the annotation falldio.com/start-estimate is written by the scheduler only"
+	notTheirReason     = "the annotation falldio.com/waiting-reason is written by the scheduler only"
 	notTheirNode       = "a Pod that asks for GPUs must not name its node"
 )
 
@@ -125,6 +126,9 @@ func TestATenantDoesNotSayWhichGPUsAPodHas(t *testing.T) {
 		"one that says when it starts": {func(pod *corev1.Pod) {
 			pod.Annotations = map[string]string{v1.AnnotationStartEstimate: "{}"}
 		}, notTheirEstimate},
+		"one that says why it waits": {func(pod *corev1.Pod) {
+			pod.Annotations = map[string]string{v1.AnnotationWaitingReason: "{}"}
+		}, notTheirReason},
 		"one that goes past the scheduler": {func(pod *corev1.Pod) { pod.Spec.NodeName = "h100-0" }, notTheirNode},
 		"one whose init container goes past the scheduler": {func(pod *corev1.Pod) {
 			pod.Spec.NodeName, pod.Spec.InitContainers = "h100-0", pod.Spec.Containers

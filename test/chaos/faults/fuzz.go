@@ -34,7 +34,8 @@ var (
 	metaLabels = []string{v1.LabelPodGroup, v1.LabelMinAvailable, v1.LabelIndex, v1.LabelAttempt, v1.LabelQueue, v1.LabelTask, v1.LabelRole}
 	metaNotes  = []string{
 		inventory.AssignmentAnnotation, v1.AnnotationTopologyLevel, v1.AnnotationTopologyMode, v1.AnnotationLastCheckpoint, v1.AnnotationCheckpointTimeout,
-		v1.AnnotationCheckpointRequested, v1.AnnotationMaxRuntime, v1.AnnotationStartEstimate, v1.AnnotationSchedulerInstance, v1.AnnotationNetworkTarget,
+		v1.AnnotationCheckpointRequested, v1.AnnotationMaxRuntime, v1.AnnotationStartEstimate, v1.AnnotationWaitingReason, v1.AnnotationSchedulerInstance,
+		v1.AnnotationNetworkTarget,
 	}
 )
 

@@ -182,6 +182,10 @@ const AnnotationPastRuntime = GroupName + "/past-runtime-seconds"
 // StartEstimate in JSON. Of a gang, one Pod has it.
 const AnnotationStartEstimate = GroupName + "/start-estimate"
 
+// AnnotationWaitingReason is why a Pod, and its gang, have no nodes: a WaitingReason in JSON. Of a gang, one Pod has
+// it. It holds as long as the Pod's condition PodScheduled says the same in words, and is empty once the Pod has a node.
+const AnnotationWaitingReason = GroupName + "/waiting-reason"
+
 // AnnotationSchedulerInstance names the gpu-scheduler process that has bound a Pod, or
 // has made sure that no Binding of a process before it can come true any more:
 // "gpu-scheduler-5d9f_0f6c…/17". The number makes each a change of the Pod.

@@ -1,0 +1,45 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package waitingreason
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// What follows is about kube-scheduler's words, which frame those of each plugin.
+
+// sentenceOf returns what the condition PodScheduled of a Pod says: its first sentence. The rest is about preemption
+// and resource claims.
+func sentenceOf(pod *corev1.Pod, condition *corev1.PodCondition) string {
+	if condition.Reason == corev1.PodReasonSchedulingGated && len(pod.Spec.SchedulingGates) > 0 {
+		return gatesText(pod)
+	}
+	message := condition.Message
+	for _, rest := range []string{" preemption: ", " no new claims to deallocate"} {
+		message, _, _ = strings.Cut(message, rest)
+	}
+	return strings.TrimSuffix(strings.TrimSpace(withoutNodeCount(message)), ".")
+}
+
+// gatesText returns which gates have to be removed from a Pod before a scheduler looks for a node. Kubernetes' own
+// message does not name them.
+func gatesText(pod *corev1.Pod) string {
+	names := make([]string, len(pod.Spec.SchedulingGates))
+	for i := range pod.Spec.SchedulingGates {
+		names[i] = pod.Spec.SchedulingGates[i].Name
+	}
+	return "scheduling gates have to be removed first: " + strings.Join(names, ", ")
+}
+
+// withoutNodeCount removes the prefix "0/7 nodes are available: " from a message that is a
+// sentence: kube-scheduler adds it because numbers of nodes with their reasons normally follow.
+func withoutNodeCount(message string) string {
+	_, sentence, found := strings.Cut(message, " nodes are available: ")
+	if !found || !strings.HasPrefix(message, "0/") || sentence == "" || (sentence[0] >= '0' && sentence[0] <= '9') {
+		return message
+	}
+	return sentence
+}

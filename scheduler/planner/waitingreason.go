@@ -1,0 +1,75 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"maps"
+	"slices"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/scheduler/filters"
+)
+
+// shownNodes is how many causes, and how many nodes of a remedy, are published.
+const shownNodes = 8
+
+// causeOf returns the most frequent cause.
+func causeOf(explanation *placement.Explanation) v1.WaitingCause {
+	if explanation.Never {
+		return v1.WaitsForever
+	}
+	if len(explanation.Refusals) == 0 {
+		return v1.WaitsForNodes
+	}
+	switch explanation.Refusals[0].Reason {
+	case placement.Fits:
+		return v1.WaitsForNodesTogether
+	case placement.InsufficientGPUs, placement.InsufficientShare:
+		return v1.WaitsForGPUs
+	case placement.InsufficientCPU, placement.InsufficientMemory, placement.InsufficientResource, placement.NoPodSlot:
+		return v1.WaitsForCPUOrMemory
+	default:
+		return v1.WaitsForConstraints
+	}
+}
+
+// nodesOf counts the nodes by why they can't take a further Pod.
+func nodesOf(explanation *placement.Explanation) []v1.WaitingNodes {
+	var list []v1.WaitingNodes
+	for i := range explanation.Refusals[:min(len(explanation.Refusals), shownNodes)] {
+		one := &explanation.Refusals[i]
+		list = append(list, v1.WaitingNodes{
+			Count: int32(one.Nodes), Cause: one.Reason.Word(), Resource: one.Resource, Message: snapshot.Plain(one.String()), //nolint:gosec // nodes
+		})
+	}
+	return list
+}
+
+// refusedNodes counts the nodes that kube-scheduler's filters refused, by plugin.
+func refusedNodes(refused *filters.Refusals) []v1.WaitingNodes {
+	var list []v1.WaitingNodes
+	counts := refused.Counts()
+	for i := range counts[:min(len(counts), shownNodes)] {
+		one := &counts[i]
+		list = append(list, v1.WaitingNodes{Count: int32(one.Nodes), Cause: one.Plugin, Message: one.Reason}) //nolint:gosec // nodes
+	}
+	return list
+}
+
+// remediesOf returns what would let a gang start.
+func remediesOf(explanation *placement.Explanation) []v1.WaitingRemedy {
+	var list []v1.WaitingRemedy
+	for i := range explanation.Remedies {
+		one := &explanation.Remedies[i]
+		remedy := v1.WaitingRemedy{Kind: string(one.Kind), Value: one.Value, Resource: one.Resource, Message: snapshot.Plain(one.Text)}
+		if len(one.Free) > 0 {
+			nodes := slices.Sorted(maps.Keys(one.Free))
+			remedy.Nodes = nodes[:min(len(nodes), shownNodes)]
+		}
+		list = append(list, remedy)
+	}
+	return list
+}

@@ -56,14 +56,13 @@ type sorter struct {
 }
 
 func (o Options) newSorter(jobs []Job, factors map[string]float64) *sorter {
-	o = o.WithDefaults()
 	s := &sorter{jobs: jobs, keys: make([]float64, len(jobs))}
 	for i := range jobs {
 		factor, known := factors[jobs[i].Queue]
 		if !known {
 			factor = 1
 		}
-		s.keys[i] = o.key(&jobs[i], factor)
+		s.keys[i] = o.Key(&jobs[i], factor)
 	}
 	return s
 }

@@ -4,6 +4,7 @@
 package queueing_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -142,7 +143,7 @@ func TestPrioritiesMoveNothingBetweenQueues(t *testing.T) {
 func TestNoJobOvertakesThatIsSubmittedTooLongAfterAnother(t *testing.T) {
 	t.Parallel()
 	for _, o := range []queueing.Options{{}, {MaxOvertake: 24 * time.Hour}} {
-		bound := o.WithDefaults().MaxOvertake
+		bound := cmp.Or(o.MaxOvertake, queueing.DefaultMaxOvertake)
 		first := job("first", "rich", 0, 0, 1, 365*24*time.Hour)
 		last := job("last", "poor", 0, 0, 1, time.Second)
 		last.Submitted = first.Submitted.Add(bound)

@@ -4,6 +4,7 @@
 package queueing
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -44,29 +45,12 @@ func ParsePolicy(name string) (Policy, error) {
 	return Policy(name), nil
 }
 
-// Options are the parameters of the policies. The zero value stands for the defaults.
+// Options are what operators choose of the policies. The zero value stands for the defaults.
 type Options struct {
 	Policy Policy
-	// Stretch is how many times its runtime per GPU a job may have to wait, in a queue that
-	// has had its due (Deadline).
-	Stretch float64
 	// MaxOvertake is how long after a job's submission others may still be submitted that go
 	// before it, whatever its runtime and queue (Deadline). It bounds the wait of long jobs.
 	MaxOvertake time.Duration
-	// Shortest is added to the runtime per GPU, so that fair share counts between short jobs
-	// as well (Deadline).
-	Shortest time.Duration
-	// MostFactor caps how much a queue's fair-share factor multiplies the deadline, and one
-	// divided by it is the least (Deadline).
-	MostFactor float64
-	// DefaultRuntime is assumed for jobs whose runtime is unknown.
-	DefaultRuntime time.Duration
-	// Age is the time in which waiting earns one point; FairShareWeight and SizeWeight are
-	// the points for a queue without usage, and for a job as large as ClusterGPUs
-	// (Multifactor).
-	Age                         time.Duration
-	FairShareWeight, SizeWeight float64
-	ClusterGPUs                 float64
 }
 
 // DefaultMaxOvertake is the default of Options.MaxOvertake.
@@ -77,72 +61,49 @@ const (
 	// century is more than any wait, and in seconds a double still has a resolution of a
 	// millisecond after thousands of them.
 	century = 36525 * day
+	// defaultRuntime is assumed for jobs whose runtime is unknown.
+	defaultRuntime = 4 * time.Hour
+
+	// Deadline: stretch is how many times its runtime per GPU a job may have to wait, in a queue that has had
+	// its due. shortest is added to the runtime per GPU, so that fair share counts between short jobs as well.
+	// mostFactor caps how much a queue's fair-share factor multiplies the deadline, and one divided by it is the
+	// least. These performed best on the trace of docs/benchmarks.md. With a stretch of 4 the order becomes that
+	// of submission under overload, and so it does for long jobs if MaxOvertake is two weeks; with a larger factor
+	// the wait depends more on the queue than on the job.
+	stretch    = 32
+	shortest   = 10 * time.Minute
+	mostFactor = 2
+
+	// Multifactor: age is the time in which waiting earns one point, as do a queue without usage, and a job as
+	// large as largeJob, in GPUs.
+	age      = 7 * day
+	largeJob = 1024
 )
-
-// WithDefaults returns the options with defaults for what is not set. The constants of
-// Deadline performed best on the trace of docs/benchmarks.md. With a stretch of 4 the order
-// becomes that of submission under overload, and so it does for long jobs if MaxOvertake is two
-// weeks; with a larger factor the wait depends more on the queue than on the job.
-func (o Options) WithDefaults() Options {
-	defaultTo(&o.Policy, Deadline)
-	defaultTo(&o.Stretch, 32)
-	defaultTo(&o.MaxOvertake, DefaultMaxOvertake)
-	defaultTo(&o.Shortest, 10*time.Minute)
-	defaultTo(&o.MostFactor, 2)
-	defaultTo(&o.DefaultRuntime, 4*time.Hour)
-	defaultTo(&o.Age, 7*day)
-	defaultTo(&o.FairShareWeight, 1)
-	defaultTo(&o.SizeWeight, 1)
-	defaultTo(&o.ClusterGPUs, 1024)
-	return o
-}
-
-func defaultTo[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
 
 // Key returns when a job's turn comes, in seconds since 1970; the smallest goes first.
 // factor is the fair-share factor of its queue (see Factors): 1 if it has had its due.
 //
 //	fifo:        submitted
 //	fairshare:   submitted + 100 years × factor
-//	deadline:    submitted + min(Stretch × (runtime ÷ GPUs + Shortest) × clamp(factor), MaxOvertake)
-//	multifactor: submitted - Age × (FairShareWeight × 2^-factor + SizeWeight × GPUs ÷ ClusterGPUs)
+//	deadline:    submitted + min(stretch × (runtime ÷ GPUs + shortest) × clamp(factor), MaxOvertake)
+//	multifactor: submitted - age × (2^-factor + GPUs ÷ largeJob)
 //
 // No key depends on the present time: a job that waits is passed only by jobs whose turns
 // come before its own, and with fifo, deadline and multifactor jobs that are submitted
 // long enough after it never are: with deadline, MaxOvertake after it. Together with the work
 // that was there before, this bounds the wait.
 func (o Options) Key(job *Job, factor float64) float64 {
-	o = o.WithDefaults()
-	return o.key(job, factor)
-}
-
-// key is Key for options with defaults.
-func (o *Options) key(job *Job, factor float64) float64 {
 	submitted := float64(job.Submitted.UnixMilli()) / 1000
-	switch o.Policy {
+	switch cmp.Or(o.Policy, Deadline) {
 	case FairShare:
 		return submitted + century.Seconds()*factor
 	case Deadline:
-		perGPU := float64(o.runtime(job)) / max(job.GPUs, 1)
-		slack := o.Stretch * (perGPU + float64(o.Shortest)) * min(max(factor, 1/o.MostFactor), o.MostFactor)
-		return submitted + min(slack, float64(o.MaxOvertake))/float64(time.Second)
+		perGPU := float64(cmp.Or(max(job.Runtime.Typical(), 0), defaultRuntime)) / max(job.GPUs, 1)
+		slack := stretch * (perGPU + float64(shortest)) * min(max(factor, 1.0/mostFactor), mostFactor)
+		return submitted + min(slack, float64(cmp.Or(o.MaxOvertake, DefaultMaxOvertake)))/float64(time.Second)
 	case Multifactor:
-		points := o.FairShareWeight*math.Exp2(-factor) + o.SizeWeight*min(job.GPUs/o.ClusterGPUs, 1)
-		return submitted - o.Age.Seconds()*points
+		return submitted - age.Seconds()*(math.Exp2(-factor)+min(job.GPUs/largeJob, 1))
 	default:
 		return submitted
 	}
-}
-
-// runtime returns the runtime that orders a job.
-func (o *Options) runtime(job *Job) time.Duration {
-	if typical := job.Runtime.Typical(); typical > 0 {
-		return typical
-	}
-	return o.DefaultRuntime
 }

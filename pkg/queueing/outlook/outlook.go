@@ -55,6 +55,16 @@ type Duration struct {
 	Bound time.Duration
 }
 
+// draw returns a random duration, and planned the bound; never for ever.
+func (d *Duration) draw(random *rand.Rand) time.Duration {
+	if d.Draw == nil {
+		return never
+	}
+	return max(d.Draw(random), 0)
+}
+
+func (d *Duration) planned() time.Duration { return cmp.Or(max(d.Bound, 0), never) }
+
 // Running is a job that runs; its Duration is what remains.
 type Running struct {
 	Key   string
@@ -133,13 +143,10 @@ func Estimates(in *Input) []Estimate {
 
 // mostOften returns the key with the largest count, the first of equal ones.
 func mostOften(counts map[string]int) (most string) {
-	keys := make([]string, 0, len(counts))
-	for key := range counts {
-		keys = append(keys, key)
+	for key, count := range counts {
+		if count > counts[most] || count == counts[most] && key < most {
+			most = key
+		}
 	}
-	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(-cmp.Compare(counts[a], counts[b]), cmp.Compare(a, b)) })
-	if len(keys) == 0 {
-		return ""
-	}
-	return keys[0]
+	return most
 }

@@ -72,11 +72,7 @@ func prepare(in *Input) *shared {
 			known[key] = id
 			p.classes = append(p.classes, p.newClass(job.Needs))
 		}
-		bound := never
-		if job.Bound > 0 {
-			bound = job.Bound
-		}
-		p.jobs, p.classOf, p.bounds = append(p.jobs, job), append(p.classOf, id), append(p.bounds, bound)
+		p.jobs, p.classOf, p.bounds = append(p.jobs, job), append(p.classOf, id), append(p.bounds, job.planned())
 	}
 	for i := range in.Waiting {
 		number(&in.Waiting[i])

@@ -64,27 +64,18 @@ func newSimulation(in *Input, p *shared, draw int, random *rand.Rand) *simulatio
 	}
 	for i := range in.Running {
 		job := &in.Running[i]
-		remains := never
-		if job.Draw != nil {
-			remains = max(job.Draw(random), 0)
-		}
-		planned := never
-		if job.Bound > 0 {
-			planned = job.Bound
-		}
-		s.hold(job.Key, job.Holds, remains, planned)
+		s.hold(job.Key, job.Holds, job.draw(random), job.planned())
 	}
 	return s
 }
 
 // hold makes a job run.
 func (s *simulation) hold(key string, holds []Hold, until, planned time.Duration) {
-	e := end{at: until, key: key, holds: holds, planned: planned}
 	for _, hold := range holds {
 		s.take(hold, planned)
 	}
 	if until < never {
-		heap.Push(&s.ends, e)
+		heap.Push(&s.ends, end{at: until, key: key, holds: holds, planned: planned})
 	}
 }
 
@@ -159,11 +150,7 @@ func (s *simulation) try(job int) bool {
 			s.reserved[job] = nil
 			s.reservations--
 		}
-		duration := never
-		if waiting.Draw != nil {
-			duration = max(waiting.Draw(s.random), 0)
-		}
-		s.hold(waiting.Key, holds, plus(s.now, duration), plus(s.now, bound))
+		s.hold(waiting.Key, holds, plus(s.now, waiting.draw(s.random)), plus(s.now, bound))
 		return true
 	}
 	if mine == nil && s.reservations < s.in.Reserved && s.visits < mostVisits {

@@ -89,11 +89,7 @@ type CardState struct {
 // CardStates returns how the GPUs of a node are used, by their index; nil for an unknown
 // node.
 func (c *Cluster) CardStates(name string) []CardState {
-	n := c.nodes[name]
-	if n == nil {
-		return nil
-	}
-	return c.AppendCardStates(make([]CardState, 0, len(n.GPUs)), name)
+	return c.AppendCardStates(nil, name)
 }
 
 // AppendCardStates appends how the GPUs of a node are used, by their index, to a list; nothing for an unknown node.

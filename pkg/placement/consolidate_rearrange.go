@@ -139,12 +139,12 @@ func (r *rearranger) order(targets map[*unit][]Place) (done []placedUnit, ok boo
 		r.cluster.give(r.cluster.nodes[r.places[i].Node], &r.places[i].Use)
 	}
 	for _, mover := range r.trial.set {
-		r.putBack(mover.unit)
+		r.cluster.putBack(mover.unit.pods)
 	}
 	o := orderer{rearranger: r, targets: targets, dead: map[uint32]bool{}}
 	ok = o.next(0)
 	for _, mover := range r.trial.set {
-		r.lift(mover.unit)
+		r.cluster.lift(mover.unit.pods)
 	}
 	for i := range r.items {
 		r.cluster.take(r.cluster.nodes[r.places[i].Node], &r.places[i].Use)
@@ -175,7 +175,7 @@ func (o *orderer) next(gone uint32) bool {
 		if gone>>i&1 == 1 {
 			continue
 		}
-		o.lift(u)
+		o.cluster.lift(u.pods)
 		ok := o.occupy(o.targets[u])
 		if ok {
 			o.done = append(o.done, placedUnit{unit: u, places: o.targets[u]})
@@ -185,7 +185,7 @@ func (o *orderer) next(gone uint32) bool {
 				o.done = o.done[:len(o.done)-1]
 			}
 		}
-		o.putBack(u)
+		o.cluster.putBack(u.pods)
 		if ok {
 			return true
 		}

@@ -55,26 +55,21 @@ type moved struct {
 
 func (c *Cluster) searcher(g *Gang, rules *MoveRules) *searcher {
 	s := &searcher{
-		tenancy: c.tenants(rules), cluster: c, gang: g, rules: rules, start: c.root,
+		tenancy: c.tenants(rules), cluster: c, gang: g, rules: rules, start: c.domain(g.Within),
 		menus: map[need]*menu{}, tried: map[string]*trial{}, prices: map[*Request]float64{},
 	}
 	for _, u := range s.units {
 		s.costliest = max(s.costliest, u.cost)
-	}
-	if g.Within != "" {
-		s.start = c.domain(g.Within)
 	}
 	return s
 }
 
 // scopes returns the domains in one of which the gang has to be.
 func (s *searcher) scopes() []*Domain {
-	if !s.gang.Required || s.gang.Level <= s.start.Level {
+	if !s.gang.Required {
 		return []*Domain{s.start}
 	}
-	var scopes []*Domain
-	s.start.visit(s.gang.Level, func(d *Domain) { scopes = append(scopes, d) })
-	return scopes
+	return s.start.at(s.gang.Level)
 }
 
 // search returns the best successful trial; nil if it finds none.

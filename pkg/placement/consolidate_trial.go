@@ -50,31 +50,17 @@ func (s *searcher) try(set []moved, within *Domain) *trial {
 		t.cost += mover.unit.cost
 		t.count += len(mover.unit.pods)
 		mover.unit.out = true
-		s.lift(mover.unit)
+		s.cluster.lift(mover.unit.pods)
 		for i := range mover.unit.pods {
 			t.touched[mover.unit.pods[i].node] = true
 		}
 	}
 	s.attempt(t)
 	for _, mover := range set {
-		s.putBack(mover.unit)
+		s.cluster.putBack(mover.unit.pods)
 		mover.unit.out = false
 	}
 	return t
-}
-
-// lift removes a unit's Pods from their nodes.
-func (s *searcher) lift(u *unit) {
-	for i := range u.pods {
-		s.cluster.give(u.pods[i].node, &u.pods[i].pod.Use)
-	}
-}
-
-// putBack puts a lifted unit's Pods back on their nodes.
-func (s *searcher) putBack(u *unit) {
-	for i := range u.pods {
-		s.cluster.take(u.pods[i].node, &u.pods[i].pod.Use)
-	}
 }
 
 // attempt places the gang and all units of the trial, which are lifted.
@@ -222,14 +208,14 @@ func (s *searcher) sequence(t *trial, p *planner) (done []placedUnit, left []*un
 func (s *searcher) advance(units []*unit) (done []placedUnit, left []*unit) {
 	left = slices.Clone(units)
 	for _, u := range left {
-		s.putBack(u)
+		s.cluster.putBack(u.pods)
 	}
 	for i := 0; i < len(left); {
 		u := left[i]
-		s.lift(u)
+		s.cluster.lift(u.pods)
 		places, ok := s.placeUnit(u)
 		if !ok {
-			s.putBack(u)
+			s.cluster.putBack(u.pods)
 			i++
 			continue
 		}
@@ -238,7 +224,7 @@ func (s *searcher) advance(units []*unit) (done []placedUnit, left []*unit) {
 		i = 0
 	}
 	for _, u := range left {
-		s.lift(u)
+		s.cluster.lift(u.pods)
 	}
 	return done, left
 }
@@ -254,15 +240,12 @@ func (s *searcher) unplace(done []placedUnit) {
 
 // placeUnit places all Pods of a unit where the policy prefers, or none.
 func (s *searcher) placeUnit(u *unit) (places []Place, ok bool) {
-	if u.level == 0 {
-		return s.placeWithin(u, s.cluster.root)
-	}
-	s.cluster.root.visit(u.level, func(d *Domain) {
-		if !ok {
-			places, ok = s.placeWithin(u, d)
+	for _, d := range s.cluster.root.at(u.level) {
+		if places, ok = s.placeWithin(u, d); ok {
+			return places, true
 		}
-	})
-	return places, ok
+	}
+	return nil, false
 }
 
 func (s *searcher) placeWithin(u *unit, within *Domain) (places []Place, ok bool) {

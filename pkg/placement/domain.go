@@ -166,11 +166,7 @@ func (d *Domain) spareClass() *class {
 
 // Room returns how many Pods of a request fit in the domain, if nothing else is placed.
 func (d *Domain) Room(r *Request) int {
-	slot := r.id % maxRooms
-	if slot >= len(d.rooms) {
-		d.rooms = slices.Grow(d.rooms, slot+1-len(d.rooms))[:slot+1]
-	}
-	known := &d.rooms[slot]
+	known := slotOf(&d.rooms, r.id, maxRooms)
 	if known.request != r.id || known.version != d.version {
 		*known = room{request: r.id, version: d.version}
 		if r.named() {

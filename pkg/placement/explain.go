@@ -89,10 +89,7 @@ func (c *Cluster) Explain(g *Gang) (*Explanation, error) {
 	if _, fits, err := c.Plan(g); err != nil || fits {
 		return nil, err
 	}
-	within := c.root
-	if g.Within != "" {
-		within = c.domain(g.Within)
-	}
+	within := c.domain(g.Within)
 	excepted := c.nodesIn(within, g.Except)
 	e := &Explanation{Nodes: within.nodes}
 	defer c.except(g.Except)()
@@ -104,11 +101,7 @@ func (c *Cluster) Explain(g *Gang) (*Explanation, error) {
 		return nil, err
 	}
 	e.Never = !fits
-	for _, remedy := range c.remedies(g, e.Never) {
-		if remedy != nil {
-			e.Remedies = append(e.Remedies, *remedy)
-		}
-	}
+	e.Remedies = c.remedies(g, e.Never)
 	return e, nil
 }
 

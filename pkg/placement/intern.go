@@ -3,7 +3,10 @@
 
 package placement
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // interned has each value once, by its key. Caches refer to values by their numbers, so that they keep none that was dropped.
 type interned[T any] struct {
@@ -78,12 +81,11 @@ func (c *Cluster) dropRequests(keep func(*Request) bool) {
 // Requests returns how many requests are kept, and their size in bytes.
 func (c *Cluster) Requests() (count, size int) { return len(c.requests.known), c.requestSize }
 
-// grownTo returns a list that is long enough for a slot.
-func grownTo[T any](list []T, slot int) []T {
-	if slot < len(list) {
-		return list
+// slotOf returns the slot for an id in a cache of at most that many slots, which grows as needed.
+func slotOf[T any](cache *[]T, id, most int) *T {
+	slot := id % most
+	if slot >= len(*cache) {
+		*cache = slices.Grow(*cache, slot+1-len(*cache))[:slot+1]
 	}
-	more := make([]T, slot+1)
-	copy(more, list)
-	return more
+	return &(*cache)[slot]
 }

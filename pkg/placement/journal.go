@@ -3,23 +3,20 @@
 
 package placement
 
+import "slices"
+
 // journal records placements and removals, so that they can be undone.
 type journal struct {
-	entries []entry
+	entries []TrialChange
 	// depth is the number of nested trials in progress.
 	depth int
-}
-
-type entry struct {
-	pod    *Pod
-	placed bool
 }
 
 // changed records a change of a trial, or tells the observer about any other.
 func (c *Cluster) changed(pod *Pod, placed bool) {
 	switch {
 	case c.journal.depth > 0:
-		c.journal.entries = append(c.journal.entries, entry{pod: pod, placed: placed})
+		c.journal.entries = append(c.journal.entries, TrialChange{Pod: pod, Placed: placed})
 	case c.observer == nil:
 	case placed:
 		c.observer.PodPlaced(pod)
@@ -42,18 +39,18 @@ func (c *Cluster) Try(do func() (keep bool)) {
 		kept := c.journal.entries
 		c.journal.entries = c.journal.entries[:0]
 		for i := range kept {
-			c.changed(kept[i].pod, kept[i].placed)
+			c.changed(kept[i].Pod, kept[i].Placed)
 		}
 	}
 }
 
 // undo undoes all entries from begin on, last first.
 func (c *Cluster) undo(begin int) {
-	for i := len(c.journal.entries) - 1; i >= begin; i-- {
-		if undone := c.journal.entries[i]; undone.placed {
-			c.drop(undone.pod)
+	for _, undone := range slices.Backward(c.journal.entries[begin:]) {
+		if undone.Placed {
+			c.drop(undone.Pod)
 		} else {
-			c.add(undone.pod)
+			c.add(undone.Pod)
 		}
 	}
 	c.journal.entries = c.journal.entries[:begin]

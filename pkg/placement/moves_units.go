@@ -5,6 +5,7 @@ package placement
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -67,11 +68,10 @@ type tenancy struct {
 
 // tenants builds the index of all units, and determines which may be moved.
 func (c *Cluster) tenants(rules *MoveRules) *tenancy {
-	t := &tenancy{on: make(map[*node][]tenant, len(c.nodes))}
-	for _, n := range c.nodes {
-		t.nodes = append(t.nodes, n)
+	t := &tenancy{
+		on:    make(map[*node][]tenant, len(c.nodes)),
+		nodes: slices.SortedFunc(maps.Values(c.nodes), func(a, b *node) int { return cmp.Compare(a.Name, b.Name) }),
 	}
-	slices.SortFunc(t.nodes, func(a, b *node) int { return cmp.Compare(a.Name, b.Name) })
 	groups := map[string]*unit{}
 	for _, pod := range c.sortedPods() {
 		t.join(c, rules, groups, pod)
@@ -84,12 +84,7 @@ func (c *Cluster) tenants(rules *MoveRules) *tenancy {
 
 // sortedPods returns all Pods in the order of their names.
 func (c *Cluster) sortedPods() []*Pod {
-	pods := make([]*Pod, 0, len(c.pods))
-	for _, pod := range c.pods {
-		pods = append(pods, pod)
-	}
-	slices.SortFunc(pods, func(a, b *Pod) int { return cmp.Compare(a.Name, b.Name) })
-	return pods
+	return slices.SortedFunc(maps.Values(c.pods), func(a, b *Pod) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // join adds a Pod to its unit.

@@ -5,6 +5,7 @@ package placement
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -27,11 +28,7 @@ func (c *Cluster) Observe(observer Observer) { c.observer = observer }
 // first: a Cluster to which they are added in this order numbers their kinds alike. Pods come in
 // no order. Both may be kept, and must not be modified.
 func (c *Cluster) Each(doNode func(node *Node, kind int), doPod func(*Pod)) {
-	nodes := make([]*node, 0, len(c.nodes))
-	for _, n := range c.nodes {
-		nodes = append(nodes, n)
-	}
-	slices.SortFunc(nodes, func(a, b *node) int {
+	nodes := slices.SortedFunc(maps.Values(c.nodes), func(a, b *node) int {
 		return cmp.Or(cmp.Compare(a.layout.kind.id, b.layout.kind.id), cmp.Compare(a.Name, b.Name))
 	})
 	for _, n := range nodes {
@@ -55,11 +52,7 @@ func (c *Cluster) TrialChanges() []TrialChange {
 	if c.journal.depth == 0 {
 		return nil
 	}
-	changes := make([]TrialChange, len(c.journal.entries))
-	for i, change := range c.journal.entries {
-		changes[i] = TrialChange{Pod: change.pod, Placed: change.placed}
-	}
-	return changes
+	return slices.Clone(c.journal.entries)
 }
 
 // Search is how much a decision looked at.

@@ -26,11 +26,7 @@ const maxOffers = 512
 
 // offer returns a State's offer for a request, cached as long as prices do not change.
 func (c *Cluster) offer(s *State, r *Request) *offer {
-	slot := r.id % maxOffers
-	if slot >= len(s.offers) {
-		s.offers = slices.Grow(s.offers, slot+1-len(s.offers))[:slot+1]
-	}
-	known := &s.offers[slot]
+	known := slotOf(&s.offers, r.id, maxOffers)
 	if epoch := c.policy.Epoch(); known.request != r.id || known.epoch != epoch {
 		*known = c.price(s, r)
 		known.request, known.epoch = r.id, epoch

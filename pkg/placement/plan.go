@@ -14,11 +14,9 @@ func (c *Cluster) Plan(g *Gang) (plan *Plan, fits bool, err error) {
 	if err := g.Validate(); err != nil {
 		return nil, false, err
 	}
-	start := c.root
-	if g.Within != "" {
-		if start = c.domain(g.Within); start == nil {
-			return nil, false, fmt.Errorf("within: there is no domain %q", g.Within)
-		}
+	start := c.domain(g.Within)
+	if start == nil {
+		return nil, false, fmt.Errorf("within: there is no domain %q", g.Within)
 	}
 	c.search, c.searched = Search{}, false
 	defer c.except(g.Except)()
@@ -32,7 +30,7 @@ func (c *Cluster) Plan(g *Gang) (plan *Plan, fits bool, err error) {
 	return p.plan(), true, nil
 }
 
-// domain returns a domain by its name.
+// domain returns a domain by its name: the whole cluster for none, and nil for an unknown one.
 func (c *Cluster) domain(name string) *Domain {
 	d := c.root
 	for d.Name != name {

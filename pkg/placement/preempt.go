@@ -6,6 +6,7 @@ package placement
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // PreemptionRules determine which Pods may be preempted for a gang.
@@ -74,10 +75,7 @@ func (c *Cluster) Preempt(g *Gang, rules PreemptionRules) (result *Preemption, f
 		return nil, false, nil
 	}
 	defer c.except(g.Except)()
-	p := &preemptor{cluster: c, gang: g, rules: &rules, start: c.root, demands: c.demands(g), nodes: map[*Domain][]*node{}}
-	if g.Within != "" {
-		p.start = c.domain(g.Within)
-	}
+	p := &preemptor{cluster: c, gang: g, rules: &rules, start: c.domain(g.Within), demands: c.demands(g), nodes: map[*Domain][]*node{}}
 	p.search()
 	if p.best == nil {
 		return nil, false, nil
@@ -133,23 +131,11 @@ func (p *preemptor) levels(l *pool) (first int, levels []int32) {
 	}
 	slices.Sort(levels)
 	levels = slices.Compact(levels)
-	low, high := 0, len(levels)
-	for low < high {
-		middle := (low + high) / 2
-		l.allowUpTo(levels[middle])
-		if p.mayFit(l) {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	return low, levels
-}
-
-// mayFit reports whether some scope has room for each role if all movable units are
-// evicted.
-func (p *preemptor) mayFit(l *pool) bool {
-	return slices.ContainsFunc(p.scopes(), func(scope *Domain) bool { return p.roomy(l, scope) })
+	first = sort.Search(len(levels), func(i int) bool {
+		l.allowUpTo(levels[i])
+		return slices.ContainsFunc(p.scopes(), func(scope *Domain) bool { return p.roomy(l, scope) })
+	})
+	return first, levels
 }
 
 // roomy reports whether a scope has room for each role if all movable units are evicted.
@@ -172,7 +158,7 @@ func (p *preemptor) roomy(l *pool, scope *Domain) bool {
 // it has one, and the whole unless it requires one of these.
 func (p *preemptor) scopes() (scopes []*Domain) {
 	if p.gang.Level > p.start.Level {
-		p.start.visit(p.gang.Level, func(d *Domain) { scopes = append(scopes, d) })
+		scopes = p.start.at(p.gang.Level)
 		if p.gang.Required {
 			return scopes
 		}

@@ -44,9 +44,7 @@ func (k *kind) score(r *Request) float64 {
 	if r.preference == nil {
 		return 0
 	}
-	slot := r.preference.id % maxScores
-	k.scores = grownTo(k.scores, slot)
-	known := &k.scores[slot]
+	known := slotOf(&k.scores, r.preference.id, maxScores)
 	if known.preference != r.preference.id {
 		*known = score{preference: r.preference.id, value: r.preference.evaluate(k.traits)}
 	}

@@ -47,16 +47,19 @@ type Remedy struct {
 	Free map[string][]int
 }
 
-// remedies returns the remedies that help, each of them verified. Some may be nil.
-func (c *Cluster) remedies(g *Gang, never bool) []*Remedy {
-	list := []*Remedy{}
-	if !never {
-		list = append(list, c.shortage(g))
-	}
-	for _, try := range []func(*Gang) *Remedy{
+// remedies returns the remedies that help, each of them verified.
+func (c *Cluster) remedies(g *Gang, never bool) (list []Remedy) {
+	tries := []func(*Gang) *Remedy{
+		c.shortage,
 		c.withoutTopology, c.withModels, c.withGPUMemory, c.withPools, c.withCPU, c.withMemory, c.withResource, c.withFewer, c.withFewerGPUs,
-	} {
-		list = append(list, try(g))
+	}
+	if never {
+		tries = tries[1:]
+	}
+	for _, try := range tries {
+		if remedy := try(g); remedy != nil {
+			list = append(list, *remedy)
+		}
 	}
 	return list
 }

@@ -52,7 +52,7 @@ func (c *Cluster) Pack(options PackingOptions) (*Packing, error) {
 		return nil, fmt.Errorf("threshold: must be 0 to 1, is %g", options.Threshold)
 	}
 	p := c.packer(&options)
-	defer p.restore()
+	defer p.undo(0)
 	before := p.unused()
 	for range maxPackingPasses {
 		count := len(p.result.Moves)

@@ -76,9 +76,6 @@ func (p *packer) undo(begin int) {
 	p.done = p.done[:begin]
 }
 
-// restore leaves the cluster as it was.
-func (p *packer) restore() { p.undo(0) }
-
 // everything is more than any node has.
 var everything = Use{CPU: math.MaxInt64 / 4}
 
@@ -182,15 +179,12 @@ func (p *packer) putBack(units []*unit) {
 
 // squeeze places a unit in the tightest places.
 func (p *packer) squeeze(u *unit) (places []Place, ok bool) {
-	if u.level == 0 {
-		return p.squeezeInto(u, p.cluster.root)
-	}
-	p.cluster.root.visit(u.level, func(d *Domain) {
-		if !ok {
-			places, ok = p.squeezeInto(u, d)
+	for _, d := range p.cluster.root.at(u.level) {
+		if places, ok = p.squeezeInto(u, d); ok {
+			return places, true
 		}
-	})
-	return places, ok
+	}
+	return nil, false
 }
 
 func (p *packer) squeezeInto(u *unit, within *Domain) (places []Place, ok bool) {

@@ -47,9 +47,7 @@ func (k *kind) admits(r *Request) Reason {
 	if r.selector == nil {
 		return Fits
 	}
-	slot := r.selector.id % maxAdmissions
-	k.admissions = grownTo(k.admissions, slot)
-	known := &k.admissions[slot]
+	known := slotOf(&k.admissions, r.selector.id, maxAdmissions)
 	if known.selector != r.selector.id {
 		*known = admission{selector: r.selector.id, reason: r.selector.evaluate(k.traits)}
 	}

@@ -55,16 +55,11 @@ func pronoun(count int) string {
 
 // roomiest returns the domains in which a gang may be, roomiest first.
 func (c *Cluster) roomiest(g *Gang) []*Domain {
-	start := c.root
-	if g.Within != "" {
-		start = c.domain(g.Within)
-	}
-	if !g.Required || g.Level <= start.Level {
+	start := c.domain(g.Within)
+	if !g.Required {
 		return []*Domain{start}
 	}
-	demands := c.demands(g)
-	var list []*Domain
-	start.visit(g.Level, func(d *Domain) { list = append(list, d) })
+	demands, list := c.demands(g), start.at(g.Level)
 	slices.SortStableFunc(list, func(a, b *Domain) int { return roomForAll(b, demands) - roomForAll(a, demands) })
 	return list[:min(len(list), shortageDomains)]
 }
@@ -96,22 +91,9 @@ func (s *shortages) add(left demand, d *Domain) bool {
 			return false
 		}
 		s.free(n, cards)
-		if !s.takeOn(n, left.role, left.request) {
-			return false // can't happen: it was computed
-		}
+		s.put(left.role, left.request, n, 0)
 	}
 	delete(s.known, s.taken[len(s.taken)-1].node)
-	return true
-}
-
-// takeOn places a member on a node.
-func (p *planner) takeOn(n *node, role int, r *Request) bool {
-	if n.fit(r) != Fits {
-		return false
-	}
-	t := taken{member: Member{Role: role, Place: p.cluster.placeOn(n, r, 0)}, node: n}
-	p.cluster.take(n, &t.member.Use)
-	p.taken = append(p.taken, t)
 	return true
 }
 

@@ -5,6 +5,7 @@ package placement
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
 )
 
@@ -164,11 +165,7 @@ func (c *Cluster) state(k *kind, left rest, free []int8) *State {
 // sweep drops States without nodes. As the threshold grows with the States in use, sweeps
 // are rare.
 func (c *Cluster) sweep() {
-	for key, s := range c.states {
-		if s.users == 0 {
-			delete(c.states, key)
-		}
-	}
+	maps.DeleteFunc(c.states, func(_ string, s *State) bool { return s.users == 0 })
 	c.sweepAt = max(minStates, 4*len(c.states))
 }
 

@@ -49,12 +49,7 @@ func (p *planner) placeInOne(start *Domain, level int, demands []demand) bool {
 // sufficient returns the domains of a level that have room for each role, the tightest
 // first; if the gang must stay in one, those with more room for its extras come before.
 func (p *planner) sufficient(start *Domain, level int, demands []demand) []*Domain {
-	var list []*Domain
-	start.visit(level, func(d *Domain) {
-		if roomForEach(d, demands) {
-			list = append(list, d)
-		}
-	})
+	list := slices.DeleteFunc(start.at(level), func(d *Domain) bool { return !roomForEach(d, demands) })
 	slices.SortFunc(list, func(a, b *Domain) int {
 		return cmp.Or(-cmp.Compare(p.extras(a), p.extras(b)), cmp.Compare(roomForAll(a, demands), roomForAll(b, demands)), cmp.Compare(a.Name, b.Name))
 	})
@@ -130,18 +125,17 @@ func roomForAll(d *Domain, demands []demand) int {
 	return sum
 }
 
-// visit calls do with all domains of a level below d, in the order of their
-// names.
-func (d *Domain) visit(level int, do func(*Domain)) {
-	if d.Level == level {
-		if !d.unnamed {
-			do(d)
-		}
-		return
+// at returns the domains of a level within d, in the order of their names: only d if it is not above that level.
+func (d *Domain) at(level int) (list []*Domain) {
+	if d.Level >= level {
+		return []*Domain{d}
 	}
 	for _, child := range d.Children {
-		child.visit(level, do)
+		if child.Level < level || !child.unnamed {
+			list = append(list, child.at(level)...)
+		}
 	}
+	return list
 }
 
 // above returns the domain of a level that d is or is in; nil if there is none.

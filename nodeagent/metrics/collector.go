@@ -6,6 +6,8 @@
 package metrics
 
 import (
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
@@ -46,8 +48,8 @@ type Collector struct {
 	nodes []*Node
 	clock clock.PassiveClock
 	dcgm  bool
-	gpus  *descriptions
-	agent *agentDescriptions
+	// described are the descriptors: see sink.
+	described sync.Map
 }
 
 var _ prometheus.Collector = (*Collector)(nil)
@@ -55,7 +57,7 @@ var _ prometheus.Collector = (*Collector)(nil)
 // NewCollector returns a Collector; dcgm adds metrics with the names of NVIDIA's
 // dcgm-exporter.
 func NewCollector(c clock.PassiveClock, dcgm bool, nodes ...*Node) *Collector {
-	return &Collector{nodes: nodes, clock: c, dcgm: dcgm, gpus: newDescriptions(), agent: newAgentDescriptions()}
+	return &Collector{nodes: nodes, clock: c, dcgm: dcgm}
 }
 
 // Describe implements prometheus.Collector. It describes nothing, which makes the collector
@@ -64,11 +66,12 @@ func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(into chan<- prometheus.Metric) {
+	s := &sink{into: into, described: &c.described}
 	for _, node := range c.nodes {
 		snapshot := node.GPUs.Snapshot()
 		for i := range snapshot.Devices {
-			c.gpus.device(into, node, &snapshot.Devices[i], snapshot.Driver, c.dcgm)
+			s.device(node, &snapshot.Devices[i], snapshot.Driver, c.dcgm)
 		}
-		c.agent.collect(into, node, snapshot, c.clock.Now())
+		s.agent(node, snapshot, c.clock.Now())
 	}
 }

@@ -6,8 +6,6 @@ package metrics
 import (
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
@@ -46,35 +44,27 @@ var containerTable = []containerSeries{
 	{gpu.DecoderUtilization, "falldio_gpu_container_decoder_utilization_ratio", "Share of the time in which the video decoder worked for the container."},
 }
 
-// containerDescriptions describes the metrics by container, as in containerTable.
-type containerDescriptions struct {
-	values    []*prometheus.Desc
-	processes *prometheus.Desc
-}
-
-func describeContainers() *containerDescriptions {
-	labels := []string{"gpu", "UUID", "hostname", "namespace", "pod", "container"}
-	d := &containerDescriptions{
-		processes: describe("falldio_gpu_container_processes", "Processes of the container that use the GPU.", labels),
-	}
-	for _, row := range containerTable {
-		d.values = append(d.values, describe(row.name, row.help, labels))
-	}
-	return d
-}
-
-// collect collects the metrics of the containers on one GPU.
-func (d *containerDescriptions) collect(into chan<- prometheus.Metric, node *Node, device *gpu.Device) {
+// containers adds the metrics of the containers on one GPU.
+func (s *sink) containers(node *Node, device *gpu.Device) {
 	if node.Containers == nil {
 		return
 	}
 	for _, use := range node.Containers.Of(device.UUID) {
-		labels := []string{strconv.Itoa(device.Index), device.UUID, node.Name, use.Namespace, use.Pod, use.Container}
-		into <- constant(d.processes, prometheus.GaugeValue, float64(use.Processes), labels...)
-		for i, row := range containerTable {
+		of := containerLabels(node, device, use.Namespace, use.Pod, use.Container)
+		s.gauge("falldio_gpu_container_processes", "Processes of the container that use the GPU.",
+			float64(use.Processes), of)
+		for _, row := range containerTable {
 			if value, measured := use.Values[row.quantity]; measured {
-				into <- constant(d.values[i], prometheus.GaugeValue, value, labels...)
+				s.gauge(row.name, row.help, value, of)
 			}
 		}
+	}
+}
+
+// containerLabels are those of a container on a GPU.
+func containerLabels(node *Node, device *gpu.Device, namespace, pod, container string) labels {
+	return labels{
+		[]string{"gpu", "UUID", "hostname", "namespace", "pod", "container"},
+		[]string{strconv.Itoa(device.Index), device.UUID, node.Name, namespace, pod, container},
 	}
 }

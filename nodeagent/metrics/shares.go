@@ -3,13 +3,7 @@
 
 package metrics
 
-import (
-	"strconv"
-
-	"github.com/prometheus/client_golang/prometheus"
-
-	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
-)
+import "falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 
 // Shares is the source of the metrics about what limits shares of GPUs.
 type Shares interface {
@@ -27,19 +21,14 @@ type Share struct {
 	Enforcement string
 }
 
-func describeEnforcement() *prometheus.Desc {
-	return describe("falldio_gpu_share_enforcement",
-		"Always 1; enforcement tells what limits the container to its share of the GPU: none, mps, dmem, mps+dmem or unknown.",
-		[]string{"gpu", "UUID", "hostname", "namespace", "pod", "container", "enforcement"})
-}
-
-// shares collects the metrics of the shares of one GPU.
-func (d *descriptions) shares(into chan<- prometheus.Metric, node *Node, device *gpu.Device) {
+// shares adds the metrics of the shares of one GPU.
+func (s *sink) shares(node *Node, device *gpu.Device) {
 	if node.Shares == nil {
 		return
 	}
 	for _, share := range node.Shares.Of(device.UUID) {
-		into <- constant(d.enforcement, prometheus.GaugeValue, 1, strconv.Itoa(device.Index), device.UUID, node.Name,
-			share.Namespace, share.Pod, share.Container, share.Enforcement)
+		s.gauge("falldio_gpu_share_enforcement",
+			"Always 1; enforcement tells what limits the container to its share of the GPU: none, mps, dmem, mps+dmem or unknown.",
+			1, containerLabels(node, device, share.Namespace, share.Pod, share.Container).with("enforcement", share.Enforcement))
 	}
 }

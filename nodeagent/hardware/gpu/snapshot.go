@@ -26,7 +26,10 @@ type Snapshot struct {
 
 // Known reports whether the snapshot says which GPUs there are. Before a successful poll an empty
 // one does not mean that there are none. If the driver is gone later, all of them have a fault.
-func (s *Snapshot) Known() bool { return len(s.Devices) > 0 || !s.Taken.IsZero() && s.Problem == nil }
+func (s *Snapshot) Known() bool { return len(s.Devices) > 0 || s.Answered() }
+
+// Answered reports whether the driver answered at the last poll.
+func (s *Snapshot) Answered() bool { return !s.Taken.IsZero() && s.Problem == nil }
 
 // Device is one GPU.
 type Device struct {

@@ -86,7 +86,7 @@ func (w *Writer) Changed() <-chan struct{} {
 // repairs the file if somebody else has changed or removed it. It returns why not all
 // healthy GPUs are described.
 func (w *Writer) Update(snapshot *gpu.Snapshot) error {
-	if !isKnown(snapshot) {
+	if !snapshot.Answered() {
 		return nil // running containers keep what they have
 	}
 	if gpus := infosOf(snapshot); w.isOutdated(snapshot, gpus) {
@@ -100,9 +100,6 @@ func (w *Writer) Update(snapshot *gpu.Snapshot) error {
 	}
 	return w.write()
 }
-
-// isKnown reports whether a snapshot says which GPUs there are.
-func isKnown(snapshot *gpu.Snapshot) bool { return !snapshot.Taken.IsZero() && snapshot.Problem == nil }
 
 func infosOf(snapshot *gpu.Snapshot) []gpu.Info {
 	gpus := make([]gpu.Info, len(snapshot.Devices))

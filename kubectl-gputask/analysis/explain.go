@@ -17,6 +17,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
+	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
 // Explanation is why a task is in its current state, and what would change that.
@@ -36,6 +37,9 @@ type Explanation struct {
 	// if it does not wait, or that is not known.
 	InQueue        *QueuePlace       `json:"inQueue,omitempty"`
 	EstimatedStart *v1.StartEstimate `json:"estimatedStart,omitempty"`
+	// WaitingReason is why its Pods have no nodes, as their scheduler has said it; nil if it has said nothing. Only
+	// gpu-scheduler says more than a message.
+	WaitingReason *v1.WaitingReason `json:"waitingReason,omitempty"`
 	// Position is its position, from 1, among the Queue tasks that wait for nodes; 0 if
 	// it does not wait. Ahead are the tasks before it, in order. With GPUQueues, only what waits in its queue counts, and
 	// that of other controllers counts, too.
@@ -75,6 +79,7 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 	}
 	task := &v.Tasks[index]
 	e = &Explanation{Task: task.GPUTask, Since: since(task.GPUTask), Total: gputask.Total(task.GPUTask), WaitsFor: v.otherReasons(task)}
+	e.WaitingReason = waitingreason.Of(task.Pods...)
 	v.addUses(e, task)
 	if task.Status.Phase == v1.PhaseRunning {
 		e.Judged, e.Immovable = true, v.Immovable(task)
@@ -93,7 +98,7 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 // Alone explains a task by its own status and Pods only, for users who may not list the
 // rest of the cluster.
 func Alone(task *v1.GPUTask, pods []*corev1.Pod) *Explanation {
-	e := &Explanation{Task: task, Since: since(task), Total: gputask.Total(task), WaitsFor: unreachableNodes(task)}
+	e := &Explanation{Task: task, Since: since(task), Total: gputask.Total(task), WaitsFor: unreachableNodes(task), WaitingReason: waitingreason.Of(pods...)}
 	if task.Status.Phase == v1.PhasePending {
 		e.EstimatedStart = task.Status.EstimatedStart
 	}

@@ -52,8 +52,10 @@ type LineEntry struct {
 	EstimatedStart *v1.StartEstimate `json:"estimatedStart,omitempty"`
 	// EndsBy is when it will have ended by its deadline or its declared runtime; nil if nothing bounds it.
 	EndsBy *metav1.Time `json:"endsBy,omitempty"`
-	// Reason is why it waits, as far as anybody has said so.
-	Reason string `json:"reason,omitempty"`
+	// Reason is why it waits, as far as anybody has said so. WaitingReason is what its scheduler has said; only
+	// gpu-scheduler says more than a message.
+	Reason        string            `json:"reason,omitempty"`
+	WaitingReason *v1.WaitingReason `json:"waitingReason,omitempty"`
 	// Refused is true if it is not served: it may not use its queue, or its Pods can't be created. Then Reason is why.
 	Refused bool `json:"refused,omitempty"`
 	// Nodes are those of its running Pods.

@@ -5,7 +5,6 @@ package analysis
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
 // gathered are the Pods of one LineEntry.
@@ -99,11 +99,14 @@ func (g *gathered) waiting(queues *Queues) (entry LineEntry, waits bool) {
 	if amount == 0 {
 		return LineEntry{}, false
 	}
-	entry.EstimatedStart, entry.Reason = EstimatedStart(g.task, g.without), reasonOf(pods)
+	entry.EstimatedStart = EstimatedStart(g.task, g.without)
+	if reason := waitingreason.Of(pods...); reason != nil {
+		entry.Reason, entry.WaitingReason = waitingreason.Sentence(reason), reason
+	}
 	if refused != nil {
-		entry.Refused, entry.Reason, entry.EstimatedStart = true, refused.Message, nil
+		entry.refuse(refused.Message)
 	} else if problem := queues.Assign(pods[0]).Problem; problem != nil {
-		entry.Refused, entry.Reason, entry.EstimatedStart = true, problem.Message, nil
+		entry.refuse(problem.Message)
 	}
 	entry.job = queueing.Job{
 		Key: entry.Namespace + "/" + entry.Name, Queue: entry.Queue, Priority: entry.Priority, Submitted: entry.Since.Time,
@@ -193,24 +196,9 @@ func notCreated(task *v1.GPUTask) ([]*corev1.Pod, *metav1.Condition) {
 	return imagined.Pods, refused
 }
 
-// nodesText is what kube-scheduler puts before a reason, and outlookText what gpu-scheduler and preemption append: position and start
-// have columns of their own.
-var (
-	nodesText   = regexp.MustCompile(`^\d+/\d+ nodes are available: `)
-	outlookText = regexp.MustCompile(`(; \d+(st|nd|rd|th) in (its queue|queue )|\. preemption: ).*$`)
-)
-
-// reasonOf returns the scheduler's words about the first Pod that has some.
-func reasonOf(pods []*corev1.Pod) string {
-	for _, pod := range pods {
-		for i := range pod.Status.Conditions {
-			condition := &pod.Status.Conditions[i]
-			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Message != "" {
-				return strings.TrimSuffix(outlookText.ReplaceAllString(nodesText.ReplaceAllString(condition.Message, ""), ""), ".")
-			}
-		}
-	}
-	return ""
+// refuse says why an entry is not served.
+func (e *LineEntry) refuse(why string) {
+	e.Refused, e.Reason, e.WaitingReason, e.EstimatedStart = true, why, nil, nil
 }
 
 // isOf reports whether an entry is that of a task.

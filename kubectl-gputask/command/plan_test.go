@@ -31,7 +31,7 @@ func newPlan(name string, change ...func(*v1.MovePlan)) *v1.MovePlan {
 			Places:         []v1.PodPlace{{Pod: "big-0", MovePlace: v1.MovePlace{Node: "h100-0", GPUs: []string{"a", "b", "c", "d", "e", "f", "g", "h"}}}, {Pod: "big-1", MovePlace: v1.MovePlace{Node: "h100-2"}}},
 			CostGPUSeconds: 14520, Gain: v1.MoveGain{GPUs: 16, Nodes: []string{"h100-0", "h100-2"}},
 		},
-		Status: v1.MovePlanStatus{Phase: v1.PlanProposed, Total: 2, Message: "waits for approval"},
+		Status: v1.MovePlanStatus{Phase: v1.PlanProposed, Total: 2, Message: "waits for approval: kubectl gputask plan approve " + name},
 	}
 	for _, apply := range change {
 		apply(plan)

@@ -19,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
 // newQueue returns a queue for the namespaces of a team; "" for none.
@@ -77,8 +78,12 @@ func (f *fixture) estimate(pod string, estimate *v1.StartEstimate) {
 			changed.Annotations = map[string]string{}
 		}
 		changed.Annotations[v1.AnnotationStartEstimate] = string(text)
+		changed.Annotations[v1.AnnotationWaitingReason] = waitingreason.Encode(&v1.WaitingReason{
+			Reason: v1.WaitsForGPUs, Message: "4 nodes have too few free GPUs", Time: metav1.NewTime(testTime),
+			Nodes: []v1.WaitingNodes{{Count: 4, Cause: "InsufficientGPUs", Message: "have too few free GPUs"}},
+		})
 		changed.Status.Conditions = []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/4 nodes are available: 4 nodes have too few free GPUs; 2nd in queue vision; expected to start by 14:40. preemption: its preemption policy is Never",
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/4 nodes are available: 4 nodes have too few free GPUs. preemption: its preemption policy is Never",
 		}}
 	})
 }

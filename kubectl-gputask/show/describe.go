@@ -20,6 +20,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/plural"
+	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
 // Description is a task with its Pods and Events.
@@ -215,10 +216,8 @@ func podMessage(pod *corev1.Pod) string {
 	if pod.Status.Message != "" {
 		return oneLine(pod.Status.Message)
 	}
-	for i := range pod.Status.Conditions {
-		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			return truncate(oneLine(condition.Message), messageLength)
-		}
+	if reason := waitingreason.Of(pod); reason != nil {
+		return truncate(oneLine(waitingreason.Sentence(reason)), messageLength)
 	}
 	return ""
 }

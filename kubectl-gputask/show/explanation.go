@@ -270,7 +270,7 @@ func planText(p *Page, plan *analysis.PlanState) string {
 	if plan.Message != "" {
 		text += ": " + oneLine(plan.Message)
 	}
-	if !plan.Approved && !strings.Contains(text, "plan approve") {
+	if !plan.Approved && plan.Message == "" { // the message of a proposed one says it
 		text += p.Paint(Bold, "  (kubectl gputask plan approve "+plan.Name+")")
 	}
 	return text

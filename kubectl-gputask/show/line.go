@@ -114,7 +114,8 @@ func startCell(p *Page, entry *analysis.LineEntry) Cell {
 // EntryReason returns what an entry waits for.
 func EntryReason(entry *analysis.LineEntry) string {
 	reason := oneLine(entry.Reason)
-	if entry.EstimatedStart == nil || entry.EstimatedStart.Behind == "" {
+	never := entry.WaitingReason != nil && entry.WaitingReason.Never // then it waits for nobody to end
+	if never || entry.EstimatedStart == nil || entry.EstimatedStart.Behind == "" {
 		return reason
 	}
 	behind := "waits until " + entry.EstimatedStart.Behind + " ends"

@@ -12,6 +12,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
@@ -108,7 +109,7 @@ func Help(o *analysis.Outlook) string {
 		return text
 	case analysis.Sometime, analysis.Never:
 		if len(o.Remedies) > 0 {
-			return "it would start " + strings.Join(o.Remedies, ", or ")
+			return placement.WouldStart(o.Remedies)
 		}
 		return verdictText(o)
 	default: // the reason why it waits has said it

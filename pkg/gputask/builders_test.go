@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
 // now is the time of all tests.
@@ -130,6 +131,12 @@ func (b podBuilder) condition(kind corev1.PodConditionType, status corev1.Condit
 
 func (b podBuilder) unschedulable(message string) podBuilder {
 	return b.condition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, message)
+}
+
+// saysWhy has gpu-scheduler publish why the Pod waits, and kube-scheduler say it.
+func (b podBuilder) saysWhy(reason *v1.WaitingReason) podBuilder {
+	metav1.SetMetaDataAnnotation(&b.ObjectMeta, v1.AnnotationWaitingReason, waitingreason.Encode(reason))
+	return b.unschedulable("0/7 nodes are available: " + waitingreason.Sentence(reason) + ". preemption: none")
 }
 
 func pods(builders ...podBuilder) []*corev1.Pod {

@@ -169,6 +169,16 @@ func TestDecide(t *testing.T) {
 			pods: pods(gang().pod(0, 0), gang().pod(1, 0).unschedulable("the gang needs 24 GPUs, 16 are free"), gang().pod(2, 0)),
 			want: wanted{phase: v1.PhasePending, message: "all 3 Pods wait for a node: the gang needs 24 GPUs, 16 are free"},
 		},
+		"what gpu-scheduler has published comes before the words of another Pod": {
+			task: gang(),
+			pods: pods(gang().pod(0, 0).unschedulable("old"), gang().pod(1, 0).saysWhy(&v1.WaitingReason{
+				Reason: v1.WaitsForGPUs, Needs: "needs 8 GPUs", Message: "2 nodes have too few free GPUs", Remedies: []v1.WaitingRemedy{{Message: "with one more free GPU"}},
+			}), gang().pod(2, 0)),
+			want: wanted{
+				phase:   v1.PhasePending,
+				message: "all 3 Pods wait for a node: needs 8 GPUs; 2 nodes have too few free GPUs; it would start with one more free GPU",
+			},
+		},
 		"the first Pod speaks for all": {
 			task: gang(),
 			pods: pods(gang().pod(2, 0).unschedulable("two"), gang().pod(1, 0).unschedulable("one"), gang().pod(0, 0)),

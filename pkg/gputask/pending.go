@@ -144,46 +144,6 @@ func (d *decision) podsWait(some int) string {
 	}
 }
 
-// schedulerText returns why the scheduler finds no node for a Pod, "" if it has not
-// reported it. Of kube-scheduler's message it is the first sentence; the rest is about
-// preemption and resource claims.
-func schedulerText(pod *corev1.Pod) string {
-	condition := podfacts.Condition(pod, corev1.PodScheduled)
-	if condition == nil || condition.Status != corev1.ConditionFalse {
-		return ""
-	}
-	if condition.Reason == corev1.PodReasonSchedulingGated && len(pod.Spec.SchedulingGates) > 0 {
-		return gatesText(pod)
-	}
-	message := condition.Message
-	for _, rest := range []string{" preemption: ", " no new claims to deallocate"} {
-		message, _, _ = strings.Cut(message, rest)
-	}
-	message = withoutNodeCount(message)
-	return strings.TrimSuffix(strings.TrimSpace(message), ".")
-}
-
-// gatesText returns which gates have to be removed from a Pod before a scheduler looks for a node. Kubernetes' own message does not name
-// them.
-func gatesText(pod *corev1.Pod) string {
-	names := make([]string, len(pod.Spec.SchedulingGates))
-	for i := range pod.Spec.SchedulingGates {
-		names[i] = pod.Spec.SchedulingGates[i].Name
-	}
-	return "scheduling gates have to be removed first: " + strings.Join(names, ", ")
-}
-
-// withoutNodeCount removes the prefix "0/7 nodes are available: " from a message that is a
-// sentence, such as gpu-scheduler's: kube-scheduler adds it because numbers of nodes with
-// their reasons normally follow.
-func withoutNodeCount(message string) string {
-	_, sentence, found := strings.Cut(message, " nodes are available: ")
-	if !found || !strings.HasPrefix(message, "0/") || sentence == "" || (sentence[0] >= '0' && sentence[0] <= '9') {
-		return message
-	}
-	return sentence
-}
-
 // containerText returns what a Pod's containers wait for, if it is worth reporting.
 func containerText(pod *corev1.Pod) string {
 	waits := podfacts.WaitsFor(pod)

@@ -6,12 +6,14 @@ package gputask
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
 // Reasons of conditions that report how far a task's Pods are.
@@ -155,10 +157,11 @@ type unscheduledPods struct {
 
 // reportScheduling sets the condition Scheduled and returns the Pods without a node.
 // Kube-scheduler explains each of them, one after the other; gpu-scheduler, which places a
-// gang as a whole, explains one of them for all. Either way all of them wait, and the first
+// gang as a whole, explains one of them for all. Either way all of them wait, and one
 // explanation is reported.
 func (d *decision) reportScheduling() unscheduledPods {
 	var unscheduled unscheduledPods
+	var pods []*corev1.Pod
 	waiting := false
 	for _, m := range d.members {
 		if m.pod == nil || m.state != podPending || m.pod.Spec.NodeName != "" {
@@ -167,9 +170,10 @@ func (d *decision) reportScheduling() unscheduledPods {
 		}
 		waiting = true
 		unscheduled.count++
-		if unscheduled.text == "" {
-			unscheduled.text = schedulerText(m.pod)
-		}
+		pods = append(pods, m.pod)
+	}
+	if reason := waitingreason.Of(pods...); reason != nil {
+		unscheduled.text = waitingreason.Sentence(reason)
 	}
 	switch {
 	case unscheduled.text != "":

@@ -12,8 +12,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
-// NeverText is what an Explanation says of what fits on no nodes, even if they were empty.
-const NeverText = "it would not fit even if nothing else ran"
+// neverText is what an Explanation says of what fits on no nodes, even if they were empty.
+const neverText = "it would not fit even if nothing else ran"
 
 // Explanation is why a gang does not fit, and what would help.
 type Explanation struct {
@@ -58,7 +58,7 @@ func (e *Explanation) String() string {
 // Cause is String without the remedies.
 func (e *Explanation) Cause() string {
 	if e.Never {
-		return NeverText + "; " + e.refusals()
+		return neverText + "; " + e.refusals()
 	}
 	return e.refusals()
 }

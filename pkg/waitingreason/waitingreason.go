@@ -51,18 +51,26 @@ func Published(pod *corev1.Pod) *v1.WaitingReason {
 	return reason
 }
 
-// Of returns why Pods that wait have no nodes: of what gpu-scheduler has published about them, the newest; otherwise
-// the sentence of the first of them about which anything was said, which has no Reason. It is nil if nothing was.
+// maxCompared is of how many Pods the newest reason is found: of a gang only former leaders and the present one have
+// some, but of an array each Pod.
+const maxCompared = 8
+
+// Of returns why Pods that wait have no nodes: of what gpu-scheduler has published about the first of them, the newest;
+// otherwise the sentence of the first of them about which anything was said, which has no Reason. It is nil if nothing was.
 func Of(pods ...*corev1.Pod) *v1.WaitingReason {
 	var newest, first *v1.WaitingReason
+	compared := 0
 	for _, pod := range pods {
+		if compared == maxCompared {
+			break
+		}
 		condition := podfacts.Condition(pod, corev1.PodScheduled)
 		if pod.Spec.NodeName != "" || condition == nil || condition.Status != corev1.ConditionFalse {
 			continue
 		}
 		// What the annotation says may be older: by another scheduler, or by one that was replaced by an earlier version.
 		if published := Published(pod); published != nil && strings.Contains(condition.Message, Sentence(published)) {
-			if newest == nil || newest.Time.Before(&published.Time) {
+			if compared++; newest == nil || newest.Time.Before(&published.Time) {
 				newest = published
 			}
 			continue

@@ -20,8 +20,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
-	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/plural"
+	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
 func (b *builder) addTasks() {
@@ -71,9 +71,6 @@ func hashOf(text string) uint64 {
 	return hash.Sum64()
 }
 
-// explanationText separates what the scheduler says would help from the rest of its message.
-const explanationText = "; it would start "
-
 func (b *builder) addWaiting() {
 	entries := slices.Clone(b.line.Waiting)
 	slices.SortStableFunc(entries, analysis.CompareTurns)
@@ -103,17 +100,13 @@ func (b *builder) proposedFor(entry *analysis.LineEntry) *v1.MovePlan {
 }
 
 func entryRow(entry *analysis.LineEntry) *Entry {
-	row := &Entry{LineEntry: *entry, Reason: show.EntryReason(entry)}
-	if strings.Contains(entry.Reason, placement.NeverText) {
-		row.Reason = strings.Join(strings.Fields(entry.Reason), " ") // it waits for nobody to end
+	row := &Entry{LineEntry: *entry}
+	if reason := entry.WaitingReason; reason != nil {
+		row.LineEntry.Reason, row.Help, row.Never = waitingreason.Cause(reason), waitingreason.Help(reason), reason.Never
 	}
-	if before, after, found := strings.Cut(row.Reason, explanationText); found {
-		row.Reason, row.Help = before, "it would start "+after
-	}
-	if row.Reason == "" {
+	if row.Reason = show.EntryReason(&row.LineEntry); row.Reason == "" {
 		row.Reason = "the scheduler has not said anything about it yet"
 	}
-	row.Never = strings.Contains(row.Reason, placement.NeverText)
 	// Estimates don't take into account which nodes belong together.
 	if estimate := entry.EstimatedStart; estimate != nil && !entry.Refused && !row.Never {
 		row.EstimatedStart = &Estimate{StartEstimate: estimate, Message: show.Waits(estimate)}

@@ -20,7 +20,10 @@ func TestWhatAnEntrySays(t *testing.T) {
 		expected     string
 	}{
 		"the scheduler's reason, and what it says would help": {
-			entry:  analysis.LineEntry{Reason: "needs 4 GPUs; 2 nodes have too few free GPUs; it would start with 2 more free GPUs, or with 2 GPUs for each Pod"},
+			entry: analysis.LineEntry{WaitingReason: &v1.WaitingReason{
+				Reason: v1.WaitsForGPUs, Needs: "needs 4 GPUs", Message: "2 nodes have too few free GPUs",
+				Remedies: []v1.WaitingRemedy{{Message: "with 2 more free GPUs"}, {Message: "with 2 GPUs for each Pod"}},
+			}},
 			reason: "needs 4 GPUs; 2 nodes have too few free GPUs", help: "it would start with 2 more free GPUs, or with 2 GPUs for each Pod",
 		},
 		"what it waits for, with its estimate": {
@@ -28,8 +31,14 @@ func TestWhatAnEntrySays(t *testing.T) {
 			reason: "waits until train (8 GPUs) ends: needs 4 GPUs", expected: "when train (8 GPUs) ends; its place is reserved",
 		},
 		"what never fits has no estimate": {
-			entry:  analysis.LineEntry{Reason: "needs 16 GPUs; it would not fit even if nothing else ran; 2 nodes have too few GPUs", EstimatedStart: estimate},
+			entry: analysis.LineEntry{EstimatedStart: estimate, WaitingReason: &v1.WaitingReason{
+				Reason: v1.WaitsForever, Needs: "needs 16 GPUs", Message: "it would not fit even if nothing else ran; 2 nodes have too few GPUs", Never: true,
+			}},
 			reason: "needs 16 GPUs; it would not fit even if nothing else ran; 2 nodes have too few GPUs", never: true,
+		},
+		"all that a scheduler says in words alone": {
+			entry:  analysis.LineEntry{Reason: "needs 4 GPUs; it would start with 2 more free GPUs", WaitingReason: &v1.WaitingReason{Message: "needs 4 GPUs; it would start with 2 more free GPUs"}},
+			reason: "needs 4 GPUs; it would start with 2 more free GPUs",
 		},
 		"what is refused has none either": {
 			entry: analysis.LineEntry{Reason: "queue x does not exist", Refused: true, EstimatedStart: estimate}, reason: "waits until train (8 GPUs) ends: queue x does not exist",

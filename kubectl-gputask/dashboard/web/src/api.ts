@@ -174,7 +174,20 @@ export interface Waiting {
   refused?: boolean;
   /** True if it would not fit even if nothing else ran. */
   never?: boolean;
+  /** What reason, help and never are made of; other schedulers than ours say only a message. */
+  waitingReason?: WaitingReason;
   estimatedStart?: Estimate;
+}
+
+export interface WaitingReason {
+  /** The cause in one word; empty if it is not known. */
+  reason: string;
+  needs?: string;
+  message: string;
+  never?: boolean;
+  nodes?: { count?: number; cause: string; resource?: string; message: string }[];
+  remedies?: { kind: string; value?: string; resource?: string; message: string; nodes?: string[] }[];
+  time: string;
 }
 
 export interface Estimate {

@@ -49,7 +49,7 @@ for part in accounting admissioncheck queues refusals remediation rescheduler wo
   violation rescheduler "${part}/violation" "${MODULE}/scheduler/gangs"
 done
 violation scheduler scheduler/violation "${MODULE}/kubectl-gputask/analysis"
-for room in capacity filters gangs mirror nodeproblems queues resourceclaims takeover; do
+for room in capacity eviction filters gangs mirror nodeproblems queues resourceclaims takeover; do
   violation rooms "scheduler/${room}/violation" "${MODULE}/scheduler/planner"
 done
 violation filters scheduler/filters/violation "${MODULE}/scheduler/queues"

@@ -15,14 +15,7 @@ func newReporter(p *Planner) *unschedulable.Reporter {
 
 // makingRoom reports whether Pods leave for a gang.
 func (p *Planner) makingRoom(group string) bool {
-	return p.preemptions.underWay(group) || p.claims.clearing(group)
-}
-
-// underWay reports whether the victims of a gang are being deleted.
-func (p *preemptions) underWay(group string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.running[group]
+	return p.evictor.UnderWay(group) || p.claims.clearing(group)
 }
 
 // clearing reports whether a gang claims nodes that Pods leave for it.

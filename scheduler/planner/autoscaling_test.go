@@ -83,8 +83,8 @@ func TestAGangThatPodsLeaveForNeedsNoOtherRoom(t *testing.T) {
 	}{
 		{"it only waits", func() {}, false},
 		{"it starves", func() { f.claims.set(attempt, keeping(now.Add(time.Hour), true, "n"), now) }, false},
-		{"victims are being deleted", func() { f.preemptions.begin(group) }, true},
-		{"all have been", func() { f.preemptions.end(group) }, false},
+		{"victims are being deleted", func() { f.evictor.Begin(group) }, true},
+		{"all have been", func() { f.evictor.Evict(t.Context(), group, pods[0], nil, nil) }, false},
 		{"its victims are terminating", func() {
 			f.claims.set(attempt, keeping(now.Add(time.Hour), false, "n"), now)
 		}, true},

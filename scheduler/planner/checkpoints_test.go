@@ -45,7 +45,7 @@ func preempted(t *testing.T) (f *fixture, victim, preemptor *corev1.Pod, actions
 	})
 	go func() {
 		defer close(ended)
-		f.evictVictims(t.Context(), "group", preemptor, []*corev1.Pod{victim}, nil)
+		f.evictor.Evict(t.Context(), "group", preemptor, []*corev1.Pod{victim}, nil)
 	}()
 	return f, victim, preemptor, requests, ended
 }
@@ -71,7 +71,7 @@ func (f *fixture) stepUntil(done <-chan struct{}) {
 			return true, nil
 		default:
 			if f.clock.HasWaiters() {
-				f.clock.Step(checkpointPoll)
+				f.clock.Step(time.Second)
 			}
 			return false, nil
 		}
@@ -97,7 +97,7 @@ func TestAVictimIsAskedToSaveItsWorkAndHasTheTimeForIt(t *testing.T) {
 	f.stepUntil(done)
 	expect(t, actions, "patch") // the condition DisruptionTarget
 	expect(t, actions, "delete")
-	if took := f.clock.Since(begin); took < time.Minute || took > time.Minute+2*checkpointPoll {
+	if took := f.clock.Since(begin); took < time.Minute || took > time.Minute+2*time.Second {
 		t.Errorf("the victim had %v, want a minute", took)
 	}
 }
@@ -112,7 +112,7 @@ func TestAVictimThatHasSavedItsWorkLeavesAtOnce(t *testing.T) {
 	saved.Annotations[v1.AnnotationLastCheckpoint] = begin.Add(time.Second).Format(time.RFC3339)
 	f.cached(saved)
 	f.stepUntil(done)
-	if took := f.clock.Since(begin); took > 10*checkpointPoll {
+	if took := f.clock.Since(begin); took > 10*time.Second {
 		t.Errorf("the victim was deleted after %v", took)
 	}
 }
@@ -161,7 +161,7 @@ func TestWhoEndsInTheLastMomentIsNotDeleted(t *testing.T) {
 				}
 				return true, nil, apierrors.NewConflict(corev1.Resource("pods"), victim.Name, errLater)
 			})
-			f.evictVictims(t.Context(), "group", preemptor, []*corev1.Pod{victim}, nil)
+			f.evictor.Evict(t.Context(), "group", preemptor, []*corev1.Pod{victim}, nil)
 			if _, err := f.handle.client.CoreV1().Pods(victim.Namespace).Get(t.Context(), victim.Name, metav1.GetOptions{}); err != nil {
 				t.Errorf("it is not there any more: %v", err)
 			}
@@ -222,7 +222,7 @@ func (f *fixture) ended(group string) <-chan struct{} {
 	go func() {
 		defer close(done)
 		_ = wait.PollUntilContextCancel(f.t.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
-			return !f.preemptions.underWay(group), nil
+			return !f.evictor.UnderWay(group), nil
 		})
 	}()
 	return done

@@ -32,6 +32,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/binding"
 	"falldio.github.io/gpu-controller/scheduler/capacity"
 	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/eviction"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
@@ -182,6 +183,8 @@ func (f *fixture) begins(leader takeover.Leader) {
 	f.term, f.binder = takeover.NewTerm(f.takeoverSources(leader, fencer)), binding.NewBinder(f.handle.client, leader, fencer)
 	f.problems = nodeproblems.NewMonitor(f.problemSources())
 	f.devices = resourceclaims.NewFollower(f.deviceSources(), cacheLag)
+	f.evictor = eviction.NewEvictor(f.evictionSources())
+	f.nominator = eviction.NewNominator(f.handle.client, f.logger, f.registry)
 }
 
 // addNode adds a node in a leaf, with so many cards: node-0, node-1 and so on.

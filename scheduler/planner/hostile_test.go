@@ -89,8 +89,8 @@ func newHostileFixture(t *testing.T) *framed {
 // kept is how much a planner keeps for what Pods have mentioned.
 type kept struct {
 	mirror.Size
-	asked                                filters.Size
-	states, groups, explained, nominated int
+	asked                     filters.Size
+	states, groups, explained int
 }
 
 func (f *fixture) kept() (k kept) {
@@ -98,7 +98,7 @@ func (f *fixture) kept() (k kept) {
 	f.mirror.With(func(cluster *placement.Cluster) { cluster.Root().States(func(*placement.State, int) { k.states++ }) })
 	counts := f.registry.Count()
 	k.groups = counts.Gathering + counts.Waiting + counts.Planned + counts.Running
-	k.asked, k.explained, k.nominated = f.filters.Size(), len(f.explanations.entries), len(f.nominations.byGroup)
+	k.asked, k.explained = f.filters.Size(), len(f.explanations.entries)
 	return k
 }
 

@@ -28,11 +28,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"falldio.github.io/gpu-controller/pkg/disruption"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/binding"
 	"falldio.github.io/gpu-controller/scheduler/capacity"
 	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/eviction"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	recorder "falldio.github.io/gpu-controller/scheduler/journal"
@@ -63,11 +63,9 @@ type Planner struct {
 	metrics      *instruments
 	// problems are the nodes that give trouble.
 	problems *nodeproblems.Monitor
-	// preemptions are the gangs whose victims are being deleted.
-	preemptions preemptions
-	nominations nominations
-	// pending are evictions that the statuses of PodDisruptionBudgets may not show yet.
-	pending disruption.Pending
+	// evictor stops Pods, and nominator has the nodes that others get for that.
+	evictor   *eviction.Evictor
+	nominator *eviction.Nominator
 	// claimedRooms is what the claims keep, for scheduling cycles.
 	claimedRooms claimedRooms
 	// turnedAway are Pods that are not ours and that seats, reservations or claims have turned
@@ -80,14 +78,10 @@ type Planner struct {
 	devices *resourceclaims.Follower
 	// capacity measures how much there is, for the gauges.
 	capacity *capacity.Meter
-	// evicting is true while Pods of incomplete gangs are being evicted.
-	evicting atomic.Bool
 	// synced report whether all that existed at the start is known.
 	synced []cache.InformerSynced
-	// awaitArrivals is true if a preemptor waits for Pods to be bound, and awaitBudgets if one may be waiting for PodDisruptionBudgets.
-	awaitArrivals, awaitBudgets atomic.Bool
-	// budgetsRaised counts how often that was ended by a budget that allows more.
-	budgetsRaised atomic.Uint64
+	// awaitArrivals is true if a preemptor waits for Pods to be bound.
+	awaitArrivals atomic.Bool
 	// term is the time in which this process acts for the scheduler.
 	term   *takeover.Term
 	binder *binding.Binder
@@ -121,6 +115,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader t
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)),
 		binder:       binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
+	p.nominator = eviction.NewNominator(handle.ClientSet(), logger, p.registry)
 	p.term = takeover.NewTerm(p.takeoverSources(leader, fencer))
 	p.problems = nodeproblems.NewMonitor(p.problemSources())
 	p.devices = resourceclaims.NewFollower(p.deviceSources(), cacheLag)
@@ -137,6 +132,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader t
 	p.filters = filters.NewConsultant(p.filterSources())
 	p.line, p.reports = p.newLine(), newReporter(p)
 	p.capacity = capacity.NewMeter(p.clock, p.capacitySources(), gauges)
+	p.evictor = eviction.NewEvictor(p.evictionSources())
 	claims, err := p.devices.Watch(ctx)
 	if err != nil {
 		return nil, err
@@ -182,6 +178,26 @@ func (p *Planner) problemSources() nodeproblems.Sources {
 		Registry: p.registry, Has: p.mirror.Has, MayAct: p.term.MayAct,
 	}
 }
+
+// evictionSources are what an Evictor knows the cluster from, and whom it tells.
+func (p *Planner) evictionSources() eviction.Sources {
+	return eviction.Sources{
+		Client: p.handle.ClientSet(), Informers: p.handle.SharedInformerFactory(), Events: p.handle.EventRecorder().WithLogger(p.logger),
+		Clock: p.clock, Logger: p.logger, Registry: p.registry, MayAct: p.term.MayAct, Has: p.capacity.Has, Do: p.do, Activate: p.activate, Wake: p.wake,
+		Abandon: func(group string, staying []types.UID) {
+			if p.claims.abandon(group, staying) {
+				p.wake()
+			}
+		},
+		Count: p.metrics.victims.Inc,
+	}
+}
+
+// Evictor returns what stops Pods.
+func (p *Planner) Evictor() *eviction.Evictor { return p.evictor }
+
+// Nominated returns the node that a Pod is nominated for because others leave it; empty if there is none.
+func (p *Planner) Nominated(pod *corev1.Pod) string { return p.nominator.Nominated(pod) }
 
 // serve adds a profile.
 func (p *Planner) serve(handle fwk.Handle) {

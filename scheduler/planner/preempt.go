@@ -7,19 +7,19 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 
 	"falldio.github.io/gpu-controller/pkg/disruption"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/plural"
 	"falldio.github.io/gpu-controller/pkg/preemption"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/eviction"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
@@ -35,31 +35,6 @@ const (
 // victimsLeaving is the message while Pods are terminating that have to leave, be it for a
 // preemption or for another reason.
 const victimsLeaving = "Pods whose places it needs are terminating"
-
-// preemptions are the groups whose victims are being deleted.
-type preemptions struct {
-	mu      sync.Mutex
-	running map[string]bool
-}
-
-func (p *preemptions) begin(group string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.running[group] {
-		return false
-	}
-	if p.running == nil {
-		p.running = map[string]bool{}
-	}
-	p.running[group] = true
-	return true
-}
-
-func (p *preemptions) end(group string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.running, group)
-}
 
 // Preempt makes room for a gang that has just found no place: Pods of a lower priority
 // leave, whole gangs of them, if and only if the gang then fits. It returns what it does,
@@ -108,7 +83,7 @@ func (p *Planner) nobodyFor(attempt *gangs.Attempt, limited, reclaims bool) (why
 	switch {
 	case reclaims || !limited && p.mirror.HasBelow(attempt.Priority):
 		return "", false
-	case p.preemptions.underWay(attempt.Group.Key):
+	case p.evictor.UnderWay(attempt.Group.Key):
 		return victimsLeaving, true // they have been told, and have some time left
 	case limited:
 		return "", true
@@ -120,7 +95,7 @@ func (p *Planner) nobodyFor(attempt *gangs.Attempt, limited, reclaims bool) (why
 // preemptFor searches Pods to preempt, unless such a search has just been in vain. limited is true if the gang's queue may not hold it
 // because of a limit.
 func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, prospect *preemption.Prospect, limited bool) string {
-	s.keys = toPreempt(p.keysOf(s.attempt, s.request), s.attempt.Priority, p.prospectKey(prospect), p.mirror.NodesVersion(), p.budgetsRaised.Load())
+	s.keys = toPreempt(p.keysOf(s.attempt, s.request), s.attempt.Priority, p.prospectKey(prospect), p.mirror.NodesVersion(), p.evictor.BudgetsRaised())
 	for _, key := range [...]string{s.keys.Request, s.keys.Filtered} {
 		if known, good := p.explanations.get(key, s.begin); good {
 			return known.text
@@ -140,7 +115,7 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, pr
 		p.awaitArrivals.Store(true)
 		return "Pods of a lower priority are being bound"
 	case found.plan == nil:
-		p.awaitBudgets.Store(true)
+		p.evictor.AwaitBudgets()
 		text := noVictims
 		if found.late {
 			text = noVictimsInTime
@@ -171,15 +146,14 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, s *search, foun
 		}
 		return victimsLeaving
 	}
-	if !p.preemptions.begin(group) {
+	if !p.evictor.Begin(group) {
 		return victimsLeaving // what was kept for it stays so until its victims are gone
 	}
 	p.claim(s.attempt, p.claimOf(found, now), now)
-	p.markVictims(victims)
-	p.pending.Add(found.budgets, victims)
+	p.evictor.Mark(victims, found.budgets)
 	ctx = context.WithoutCancel(ctx) // the scheduling cycle, whose context this is, ends earlier
-	p.nominate(ctx, s, found)
-	go p.evictVictims(ctx, group, pod, victims, found.taken)
+	p.nominator.Nominate(ctx, group, nominationsFor(s.request, found), s.attempt.Waiting[0].UID)
+	go p.evictor.Evict(ctx, group, pod, victims, found.taken)
 	return describeVictims(victims, found.taken)
 }
 
@@ -189,7 +163,7 @@ func (p *Planner) claimOf(found *preemptionPlan, now time.Time) *claim {
 	lasts := config.Seconds(p.args.ClaimSeconds)
 	one := &claim{
 		nodes: mirror.RoomOf(found.plan), leaving: found.leaving, evicts: len(found.victims) > 0,
-		until:      now.Add(lasts + checkpointTime(found.victims, found.taken) + graceOf(found.victims)),
+		until:      now.Add(lasts + eviction.LongestTime(found.victims, found.taken)),
 		graceUntil: found.graceUntil.Add(lasts),
 	}
 	if found.taken != nil {
@@ -210,28 +184,14 @@ func describeVictims(victims []*corev1.Pod, taken *preemption.Queues) string {
 	}
 	switch {
 	case reclaimed == 0:
-		return podCount(len(victims)) + " of a lower priority " + isOrAre(len(victims)) + " preempted"
+		return plural.Count(len(victims), "Pod") + " of a lower priority " + plural.Verb(len(victims), "is", "are") + " preempted"
 	case reclaimed == len(victims):
-		return "GPUs that other queues have borrowed are taken back from " + podCount(reclaimed)
+		return "GPUs that other queues have borrowed are taken back from " + plural.Count(reclaimed, "Pod")
 	default:
 		others := len(victims) - reclaimed
 		return fmt.Sprintf("GPUs that other queues have borrowed are taken back from %s, and %s of a lower priority %s preempted",
-			podCount(reclaimed), podCount(others), isOrAre(others))
+			plural.Count(reclaimed, "Pod"), plural.Count(others, "Pod"), plural.Verb(others, "is", "are"))
 	}
-}
-
-func podCount(count int) string {
-	if count == 1 {
-		return "1 Pod"
-	}
-	return fmt.Sprintf("%d Pods", count)
-}
-
-func isOrAre(count int) string {
-	if count == 1 {
-		return "is"
-	}
-	return "are"
 }
 
 // preemptionPlan is where a gang goes once victims have left.
@@ -268,7 +228,7 @@ func (p *Planner) preemption(s *search, taken *preemption.Queues) *preemptionPla
 }
 
 func (p *Planner) preemptionOf(s *search, taken *preemption.Queues) (found *preemptionPlan) {
-	found = &preemptionPlan{budgets: p.budgets(), taken: taken}
+	found = &preemptionPlan{budgets: p.evictor.Budgets(), taken: taken}
 	attempt, dryRun := s.attempt, p.filters.DryRunFor(s.request, s.questions)
 	dryRun.WithoutVictims = taken.ExceedsLimits()
 	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
@@ -301,7 +261,7 @@ func (p *Planner) preemptionOf(s *search, taken *preemption.Queues) (found *pree
 				found.leaving[types.UID(name)] = true
 				if victim, known := holders(name); known {
 					found.vacated[victim.Node] = true
-					if end := graceEnd(victim.Pod); end.After(found.graceUntil) {
+					if end := eviction.GraceEnd(victim.Pod); end.After(found.graceUntil) {
 						found.graceUntil = end
 					}
 				}
@@ -323,24 +283,4 @@ func (p *Planner) holder(holders func(string) (snapshot.Holder, bool), name stri
 		Pod: holder.Pod, Gang: p.registry.GangOf(uid), Protected: p.registry.Placing(uid),
 		Leaving: holder.Pod.DeletionTimestamp != nil || p.registry.Terminating(uid),
 	}, true
-}
-
-// budgets returns all PodDisruptionBudgets, with what they allow beyond the victims that are
-// on their way out.
-func (p *Planner) budgets() *disruption.Budgets {
-	list, err := p.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
-	if err != nil {
-		list = nil // reading a cache never fails
-	}
-	budgets := disruption.NewBudgets(list)
-	p.pending.Subtract(budgets, p.clock.Now())
-	return budgets
-}
-
-func podUIDs(pods []*corev1.Pod) []types.UID {
-	uids := make([]types.UID, len(pods))
-	for i, pod := range pods {
-		uids[i] = pod.UID
-	}
-	return uids
 }

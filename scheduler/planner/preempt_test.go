@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 )
 
@@ -347,8 +348,8 @@ func TestThoseThatCouldNotBeDeletedCountAgain(t *testing.T) {
 	f.comes(preemptor)
 	f.deletions("low-1")
 	f.handle.takeActivated()
-	f.registry.MarkTerminating(podUIDs(bound), true)
-	f.evictVictims(t.Context(), "group", preemptor, bound, nil)
+	f.registry.MarkTerminating([]types.UID{bound[0].UID, bound[1].UID}, true)
+	f.evictor.Evict(t.Context(), "group", preemptor, bound, nil)
 	if diff := cmp.Diff([]string{"high"}, f.handle.takeActivated()); diff != "" {
 		t.Errorf("activated (-want +got):\n%s", diff)
 	}
@@ -356,40 +357,5 @@ func TestThoseThatCouldNotBeDeletedCountAgain(t *testing.T) {
 	f.comes(pod("low-2", 1, in("low", 2, 2), prioritized(1)))
 	if attempt := f.registry.Attempt("low-2"); attempt == nil || attempt.Need != 1 {
 		t.Errorf("attempt %+v, want one that joins", attempt)
-	}
-}
-
-func TestAPartialGangIsEvictedWithRespectForBudgets(t *testing.T) {
-	t.Parallel()
-	pods := gang("train", 4, 4)
-	bound := []*corev1.Pod{at(pods[0], "a", 0), at(pods[1], "a", 1)}
-	f := newFixture(t, bound[0], bound[1])
-	f.addNode("a", "l", 2)
-	var evicted []string
-	f.handle.client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		if action.GetSubresource() != "eviction" {
-			return false, nil, nil
-		}
-		eviction := action.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction) //nolint:forcetypeassert // by the subresource
-		if uid := eviction.DeleteOptions.Preconditions.UID; uid == nil || string(*uid) != eviction.Name {
-			f.t.Errorf("Pod %s is evicted whatever its UID is", eviction.Name)
-		}
-		if eviction.Name == "train-1" {
-			return true, nil, apierrors.NewTooManyRequests("its budget", 1)
-		}
-		evicted = append(evicted, eviction.Name)
-		return true, nil, nil
-	})
-	f.comes(bound...)
-	f.comes(pods[2:]...)
-	f.evictPartial(t.Context(), bound)
-	if diff := cmp.Diff([]string{"train-0"}, evicted); diff != "" {
-		t.Errorf("evicted (-want +got):\n%s", diff)
-	}
-	if attempt := f.registry.Attempt("train-2"); attempt == nil || len(attempt.Placed) != 1 {
-		t.Errorf("attempt %+v, want one beside the Pod that stays", attempt)
-	}
-	if got := len(f.handle.recorder.Events); got != 2 {
-		t.Errorf("%d events, want one for each Pod", got)
 	}
 }

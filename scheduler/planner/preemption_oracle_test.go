@@ -230,10 +230,9 @@ func (o *preemptionOracle) attempt() (*gangs.Attempt, *gangs.Request) {
 func (o *preemptionOracle) preempt() (message string) {
 	message = o.Preempt(o.t.Context(), o.gang[0])
 	o.log = append(o.log, "preempt: "+message)
+	group := o.registry.Member(o.gang[0].UID).Group().Key
 	ended := func(context.Context) (bool, error) {
-		o.preemptions.mu.Lock()
-		defer o.preemptions.mu.Unlock()
-		return len(o.preemptions.running) == 0, nil
+		return !o.evictor.UnderWay(group), nil
 	}
 	if err := wait.PollUntilContextTimeout(o.t.Context(), time.Millisecond, time.Minute, true, ended); err != nil {
 		o.t.Fatal("the victims are not deleted: ", err)

@@ -429,7 +429,7 @@ func TestWhileBorrowedGPUsAreGivenBackTheMessageSaysSo(t *testing.T) {
 	borrows, waits := at(pod("borrows", 8, inQueue("guest")), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), pod("waits", 4, inQueue("owner"))
 	f.comes(borrows, waits)
 	f.decide(waits)
-	f.preemptions.begin("waits")
+	f.evictor.Begin("waits")
 	f.registry.MarkTerminating([]types.UID{borrows.UID}, true)
 	if got := f.Preempt(t.Context(), waits); got != victimsLeaving {
 		t.Errorf("the message is %q, want %q", got, victimsLeaving)

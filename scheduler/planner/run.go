@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"falldio.github.io/gpu-controller/scheduler/config"
@@ -61,15 +62,12 @@ func (p *Planner) maintain(ctx context.Context) {
 		p.wake()
 	}
 	p.tidyMirror(now)
-	p.endNominations(ctx)
+	p.nominator.End(ctx, p.claims.has)
 	p.filters.Sweep(p.registry.Waits)
 	for uid, plan := range p.registry.Overdue(now.Add(-p.PermitTimeout())) {
 		p.Withdraw(uid, plan)
 	}
-	if p.term.MayAct() && p.evicting.CompareAndSwap(false, true) {
-		go func() {
-			defer p.evicting.Store(false)
-			p.evictPartial(ctx, p.registry.Partial(now, p.mirror.Moving()))
-		}()
-	}
+	p.evictor.EvictPartial(ctx, config.Seconds(p.args.PartialGangTimeoutSeconds), func() []*corev1.Pod {
+		return p.registry.Partial(now, p.mirror.Moving())
+	})
 }

@@ -37,7 +37,7 @@ func TestKubernetesPreemptionTakesOnlyWhatAGangCanSpare(t *testing.T) {
 			f.comes(at(test.running[0], "a"), at(test.running[1], "a"), at(test.running[2], "b", 0))
 			var got []string
 			for _, one := range f.infos["a"].GetPods() {
-				if f.MayLeave(f.infos["a"], one.GetPod(), pod("urgent", 0, prioritized(1000))) {
+				if f.evictor.MayLeave(f.infos["a"], one.GetPod(), pod("urgent", 0, prioritized(1000))) {
 					got = append(got, one.GetPod().Name)
 				}
 			}
@@ -77,20 +77,20 @@ func TestCriticalSystemPodsMakeGangsLeaveAsAWhole(t *testing.T) {
 			daemon := pod("daemon", 0, prioritized(2_000_001_000))
 			var victims []*corev1.Pod
 			for _, i := range test.victims {
-				if !f.MayLeave(f.infos["a"], members[i], daemon) {
+				if !f.evictor.MayLeave(f.infos["a"], members[i], daemon) {
 					t.Errorf("%s may not leave", members[i].Name)
 				}
 				victims = append(victims, members[i])
 			}
 			var others []string
-			for _, other := range f.Break(victims) {
+			for _, other := range f.evictor.Break(victims) {
 				others = append(others, other.Name)
 			}
 			slices.Sort(others)
 			if diff := cmp.Diff(test.others, others); diff != "" {
 				t.Errorf("those that leave with the victims (-want +got):\n%s", diff)
 			}
-			if again := f.Break(victims); again != nil {
+			if again := f.evictor.Break(victims); again != nil {
 				t.Errorf("%d Pods leave again with the next victim", len(again))
 			}
 		})

@@ -6,7 +6,6 @@ package planner
 import (
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -33,17 +32,4 @@ func (p *Planner) tidyCycles(now time.Time) {
 	p.cyclesTidied = now
 	p.explanations.sweep(now)
 	p.filters.SweepClasses(func(uid types.UID) bool { return p.registry.Member(uid) != nil })
-}
-
-// markVictims marks Pods that are about to be deleted. Those that are gone by now have been forgotten before: nothing would ever remove their
-// marks.
-func (p *Planner) markVictims(victims []*corev1.Pod) {
-	p.registry.MarkTerminating(podUIDs(victims), true)
-	var gone []types.UID
-	for _, victim := range victims {
-		if !p.capacity.Has(victim) {
-			gone = append(gone, victim.UID)
-		}
-	}
-	p.do(p.registry.MarkTerminating(gone, false))
 }

@@ -171,7 +171,7 @@ func wakeups() map[string]*wakeup {
 			begins:  func(q *quiet) { q.budget(budgetName, 0) },
 			happens: func(q *quiet) {
 				q.budget(budgetName, targetCards)
-				q.budgetUpdated(budgetOf(0), budgetOf(targetCards))
+				q.evictor.BudgetUpdated(budgetOf(0), budgetOf(targetCards))
 			},
 		},
 		"a GPU is healthy again": {

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -45,8 +43,8 @@ func (p *Planner) watch() error {
 		DeleteFunc: p.nodeDeleted,
 	}, cache.HandlerOptions{Logger: &p.logger})
 	_, errBudgets := p.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
-		UpdateFunc: p.budgetUpdated,
-		DeleteFunc: func(any) { p.budgetsAllowMore() },
+		UpdateFunc: p.evictor.BudgetUpdated,
+		DeleteFunc: func(any) { p.evictor.BudgetGone() },
 	}, cache.HandlerOptions{Logger: &p.logger})
 	if err := errors.Join(errPods, errNodes, errBudgets); err != nil {
 		return fmt.Errorf("watching Pods, Nodes and PodDisruptionBudgets: %w", err)
@@ -125,7 +123,7 @@ func (p *Planner) podDeleted(object any) {
 // forgetPod records that a Pod is gone, and ends what is kept for its gang if no other member waits.
 func (p *Planner) forgetPod(pod *corev1.Pod) {
 	member := p.registry.Member(pod.UID)
-	p.capacity.PodGone(pod) // before the registry forgets it: see markVictims
+	p.capacity.PodGone(pod) // before the registry forgets it: see Evictor.Mark
 	p.do(p.registry.Forget(pod.UID))
 	if member != nil && !p.registry.Waits(member.Group().Key) {
 		p.endPlaces(member.Group().Key)
@@ -158,22 +156,6 @@ func (p *Planner) nodeDeleted(object any) {
 	p.reserving.set(node.Name, false)
 	p.line.RetryAll()
 	p.wake() // no Pod needs to wait for a place there any more, and others need no longer be spread over it
-}
-
-func (p *Planner) budgetUpdated(old, object any) {
-	before, known := old.(*policyv1.PodDisruptionBudget)
-	after, ok := object.(*policyv1.PodDisruptionBudget)
-	if known && ok && (after.Status.DisruptionsAllowed > before.Status.DisruptionsAllowed || !equality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector)) {
-		p.budgetsAllowMore()
-	}
-}
-
-// budgetsAllowMore wakes gangs for which no Pods could be preempted, if there are any.
-func (p *Planner) budgetsAllowMore() {
-	if p.awaitBudgets.CompareAndSwap(true, false) {
-		p.budgetsRaised.Add(1)
-		p.wake()
-	}
 }
 
 // followFilters has gangs tried again when something changes that filters look at.

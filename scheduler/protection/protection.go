@@ -38,7 +38,7 @@ func Protect(running *scheduler.Scheduler, shared *planner.Shared) {
 
 func mayLeave(plans *planner.Planner, node fwk.NodeInfo, victim preemption.Victim, preemptor *corev1.Pod) bool {
 	for _, one := range victim.Pods() {
-		if plans != nil && !plans.MayLeave(node, one.GetPod(), preemptor) {
+		if plans != nil && !plans.Evictor().MayLeave(node, one.GetPod(), preemptor) {
 			return false
 		}
 	}
@@ -55,14 +55,14 @@ func asWhole(shared *planner.Shared, stop preempt) preempt {
 		if plans == nil || pod == nil {
 			return stop(ctx, c, preemptor, victim, plugin)
 		}
-		others := plans.Break(c.Victims().Pods) // none the next time
+		others := plans.Evictor().Break(c.Victims().Pods) // none the next time
 		inMemory, err = stop(ctx, c, preemptor, victim, plugin)
 		switch {
 		case len(others) == 0:
 		case err != nil:
-			plans.Stay(append(others, c.Victims().Pods...))
+			plans.Evictor().Stay(append(others, c.Victims().Pods...))
 		default:
-			plans.LeaveWith(ctx, pod, others)
+			plans.Evictor().LeaveWith(ctx, pod, others)
 		}
 		return inMemory, err
 	}

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package eviction
 
 import (
 	"cmp"
@@ -17,34 +17,34 @@ import (
 // MayLeave reports whether kube-scheduler's own preemption may take a Pod of a node for another one: not if
 // its gang needs it. Of the members on the node, as many may leave as the gang can spare, the
 // least important ones, so that all of them together may. For critical system Pods all may: their gang leaves as a whole then.
-func (p *Planner) MayLeave(node fwk.NodeInfo, victim, preemptor *corev1.Pod) bool {
-	gang := p.registry.GangOf(victim.UID)
-	if schedulingv1.PodPriority(preemptor) >= preemption.SystemCritical || gang == "" || victim.DeletionTimestamp != nil || p.registry.Terminating(victim.UID) {
+func (e *Evictor) MayLeave(node fwk.NodeInfo, victim, preemptor *corev1.Pod) bool {
+	gang := e.sources.Registry.GangOf(victim.UID)
+	if schedulingv1.PodPriority(preemptor) >= preemption.SystemCritical || gang == "" || victim.DeletionTimestamp != nil || e.sources.Registry.Terminating(victim.UID) {
 		return true
 	}
 	before := 0
 	for _, one := range node.GetPods() {
 		other := one.GetPod()
-		if p.registry.GangOf(other.UID) == gang && other.DeletionTimestamp == nil && compareImportance(other, victim) < 0 {
+		if e.sources.Registry.GangOf(other.UID) == gang && other.DeletionTimestamp == nil && compareImportance(other, victim) < 0 {
 			before++
 		}
 	}
-	return before < p.registry.Spare(gang)
+	return before < e.sources.Registry.Spare(gang)
 }
 
 // Break records that kube-scheduler's own preemption is about to take Pods, and returns the other Pods of gangs that need them. They
 // count as leaving from now on.
-func (p *Planner) Break(victims []*corev1.Pod) (others []*corev1.Pod) {
-	return p.registry.Break(podUIDs(victims))
+func (e *Evictor) Break(victims []*corev1.Pod) (others []*corev1.Pod) {
+	return e.sources.Registry.Break(podUIDs(victims))
 }
 
 // LeaveWith stops the Pods whose gangs have lost members to a preemptor.
-func (p *Planner) LeaveWith(ctx context.Context, preemptor *corev1.Pod, others []*corev1.Pod) {
-	p.stopAll(ctx, preemptor, others, nil)
+func (e *Evictor) LeaveWith(ctx context.Context, preemptor *corev1.Pod, others []*corev1.Pod) {
+	e.stopAll(ctx, preemptor, others, nil)
 }
 
 // Stay records that Pods do not leave after all.
-func (p *Planner) Stay(pods []*corev1.Pod) { p.forget(pods) }
+func (e *Evictor) Stay(pods []*corev1.Pod) { e.forget(pods) }
 
 // compareImportance orders Pods by how important they are, the least important first: by
 // priority, and the younger ones first.

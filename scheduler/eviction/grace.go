@@ -1,17 +1,24 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package planner
+package eviction
 
 import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"falldio.github.io/gpu-controller/pkg/preemption"
 )
 
 // longestGraceSeconds bounds the grace periods for which nodes are kept: Pods may have any.
 const longestGraceSeconds = 3600
+
+// LongestTime returns how long it takes at most until Pods are gone that are told to leave now, as far as nodes are kept for it.
+func LongestTime(victims []*corev1.Pod, taken *preemption.Queues) time.Duration {
+	return checkpointTime(victims, taken) + graceOf(victims)
+}
 
 // graceOf returns the longest time that Pods may take to end once they are deleted, as far as nodes are kept for it.
 func graceOf(pods []*corev1.Pod) (longest time.Duration) {
@@ -22,8 +29,8 @@ func graceOf(pods []*corev1.Pod) (longest time.Duration) {
 	return longest
 }
 
-// graceEnd returns when the grace period of a Pod ends, as far as nodes are kept for it; zero if the Pod was not deleted.
-func graceEnd(pod *corev1.Pod) time.Time {
+// GraceEnd returns when the grace period of a Pod ends, as far as nodes are kept for it; zero if the Pod was not deleted.
+func GraceEnd(pod *corev1.Pod) time.Time {
 	if pod.DeletionTimestamp == nil {
 		return time.Time{}
 	}

@@ -100,7 +100,7 @@ func (p *process) newBookkeeper(_ context.Context, opts *options) (part, error) 
 		NamespacesSynced: p.clusterInformers.Core().V1().Namespaces().Informer().HasSynced,
 		Metrics:          p.metrics.registry,
 		Clock:            p.clock,
-	}, opts.accounting)
+	}, opts.accounting), nil
 }
 
 // newRemediator returns what taints Nodes with unhealthy GPUs, or removes such taints.

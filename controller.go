@@ -77,8 +77,9 @@ func newController(deps *dependencies, opts *options) *Controller {
 		uncounted:    newUncountedPods(),
 	}
 	c.refusals = refusals.New(deps.clock, c.enqueueAfter)
-	c.cycles = newCycleFinder(deps, c.enqueue)
-	c.statuses = &statusWriter{dependencies: deps, expectations: c.expectations, debouncer: newStatusDebouncer(deps.clock), requeue: c.queue.AddAfter}
+	c.cycles = &cycleFinder{dependencies: deps, enqueue: c.enqueue, dirty: true}
+	debouncer := &statusDebouncer{clock: deps.clock, byTask: map[cache.ObjectName]*pendingStatus{}}
+	c.statuses = &statusWriter{dependencies: deps, expectations: c.expectations, debouncer: debouncer, requeue: c.queue.AddAfter}
 	c.pods = &podWriter{dependencies: deps, expectations: c.expectations, refusals: c.refusals, uncounted: c.uncounted}
 	return c
 }

@@ -37,10 +37,6 @@ type cycleFinder struct {
 	known map[cache.ObjectName][]string
 }
 
-func newCycleFinder(deps *dependencies, enqueue func(cache.ObjectName)) *cycleFinder {
-	return &cycleFinder{dependencies: deps, enqueue: enqueue, dirty: true}
-}
-
 // of returns a cycle that a task is on, nil if it is on none.
 func (f *cycleFinder) of(task cache.ObjectName) []string {
 	f.mu.Lock()

@@ -67,10 +67,6 @@ func (m *controllerMetrics) observeSync(took time.Duration, err error) {
 	m.syncDuration.WithLabelValues(result).Observe(took.Seconds())
 }
 
-func (m *controllerMetrics) observeStart(took time.Duration) {
-	m.startDuration.Observe(took.Seconds())
-}
-
 // handler serves the controller's own metrics and those of the libraries.
 func (m *controllerMetrics) handler() http.Handler {
 	return promhttp.HandlerFor(prometheus.Gatherers{legacyregistry.DefaultGatherer, m.registry}, promhttp.HandlerOpts{})

@@ -102,7 +102,7 @@ func (w *statusWriter) reportChange(ctx context.Context, task *v1.GPUTask, statu
 		logger.Info("Phase changed", "from", task.Status.Phase, "to", status.Phase, "message", status.Message)
 	}
 	if gputask.RunsForTheFirstTime(&task.Status, status) {
-		w.metrics.observeStart(w.clock.Since(task.CreationTimestamp.Time))
+		w.metrics.startDuration.Observe(w.clock.Since(task.CreationTimestamp.Time).Seconds())
 	}
 	for _, event := range gputask.Events(&task.Status, status) {
 		if event.Reason == gputask.ReasonPodLost && w.rescheduling.Moves(task.UID) {

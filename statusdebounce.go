@@ -42,10 +42,6 @@ type pendingStatus struct {
 	since, changed time.Time
 }
 
-func newStatusDebouncer(clock clock.PassiveClock) *statusDebouncer {
-	return &statusDebouncer{clock: clock, byTask: map[cache.ObjectName]*pendingStatus{}}
-}
-
 // delay returns how long to wait before this status of a task is written, 0 if it is due:
 // when it has been unchanged for a pause, and after the limit at the latest.
 func (d *statusDebouncer) delay(task cache.ObjectName, status *v1.GPUTaskStatus, pause, limit time.Duration) time.Duration {

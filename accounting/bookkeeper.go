@@ -86,9 +86,10 @@ type version struct {
 }
 
 // New returns a Bookkeeper.
-func New(deps Dependencies, options Options) (*Bookkeeper, error) {
-	b := &Bookkeeper{deps: deps, options: options, reader: deps.Pods.NewReader(), store: &store{kube: deps.Kube}, metrics: newMetrics()}
-	return b, b.metrics.register(deps.Metrics)
+func New(deps Dependencies, options Options) *Bookkeeper {
+	return &Bookkeeper{
+		deps: deps, options: options, reader: deps.Pods.NewReader(), store: &store{kube: deps.Kube}, metrics: newMetrics(deps.Metrics),
+	}
 }
 
 // Run counts until ctx ends.
@@ -106,19 +107,14 @@ func (b *Bookkeeper) Run(ctx context.Context) {
 		} else if err := b.pass(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Writing the usage of GPUs failed; trying again")
 			pause = min(retryPeriod, pause)
-			b.bound()
+			if len(b.ended) > maxEnded {
+				clear(b.ended) // what can't be written for too long is given up
+			}
 		}
 		select {
 		case <-ctx.Done():
 		case <-b.deps.Clock.After(pause):
 		}
-	}
-}
-
-// bound gives up what can't be written for too long.
-func (b *Bookkeeper) bound() {
-	if len(b.ended) > maxEnded {
-		clear(b.ended)
 	}
 }
 

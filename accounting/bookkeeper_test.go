@@ -70,7 +70,7 @@ func (f *fixture) start() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	bookkeeper, err := New(Dependencies{
+	bookkeeper := New(Dependencies{
 		Kube: f.kube, Pods: pods, Tasks: tasklisters.NewGPUTaskLister(f.tasks), QueueTree: func() *queueing.Tree { return nil }, QueuesKnown: func() bool { return true },
 		NamespaceOf: func(name string) *corev1.Namespace {
 			namespace, _ := factory.Core().V1().Namespaces().Lister().Get(name)
@@ -78,9 +78,6 @@ func (f *fixture) start() {
 		}, NamespacesSynced: factory.Core().V1().Namespaces().Informer().HasSynced,
 		Metrics: f.registry, Clock: f.clock,
 	}, Options{Period: time.Minute, Labels: []string{"team"}})
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	factory.StartWithContext(ctx)
 	taskPods.StartWithContext(ctx)
 	taskPods.WaitForCacheSyncWithContext(ctx)

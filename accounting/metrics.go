@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"falldio.github.io/gpu-controller/pkg/accounting"
 )
@@ -24,9 +25,10 @@ type metrics struct {
 	series map[[2]string]bool
 }
 
-func newMetrics() *metrics {
+func newMetrics(registerer prometheus.Registerer) *metrics {
 	counter := func(name, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: metricsNamespace, Name: name, Help: help}, []string{"queue", "namespace"})
+		options := prometheus.CounterOpts{Namespace: metricsNamespace, Name: name, Help: help}
+		return promauto.With(registerer).NewCounterVec(options, []string{"queue", "namespace"})
 	}
 	return &metrics{
 		used:    counter("usage_gpu_seconds_total", "GPU time that Pods have held, by queue and namespace."),
@@ -34,15 +36,6 @@ func newMetrics() *metrics {
 		lost:    counter("usage_lost_gpu_seconds_total", "GPU time whose work was lost: what Pods that failed, were preempted or moved have done since their last checkpoint."),
 		series:  map[[2]string]bool{},
 	}
-}
-
-func (m *metrics) register(registerer prometheus.Registerer) error {
-	for _, one := range []prometheus.Collector{m.used, m.waiting, m.lost} {
-		if err := registerer.Register(one); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // add adds what a book has counted.

@@ -4,9 +4,8 @@
 package remediation
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 const metricsNamespace = "gpu_controller"
@@ -16,21 +15,18 @@ type metrics struct {
 	tainted, heldBack prometheus.Gauge
 }
 
-func newMetrics() *metrics {
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	register := promauto.With(registerer)
 	return &metrics{
-		tainted: prometheus.NewGauge(prometheus.GaugeOpts{
+		tainted: register.NewGauge(prometheus.GaugeOpts{
 			Namespace: metricsNamespace, Name: "unhealthy_gpu_nodes_tainted",
 			Help: "Nodes that have the taint falldio.com/gpu-unhealthy.",
 		}),
-		heldBack: prometheus.NewGauge(prometheus.GaugeOpts{
+		heldBack: register.NewGauge(prometheus.GaugeOpts{
 			Namespace: metricsNamespace, Name: "unhealthy_gpu_nodes_held_back",
 			Help: "Nodes with unhealthy GPUs that are not tainted as they should be, since --taint-unhealthy-gpus-max allows no more.",
 		}),
 	}
-}
-
-func (m *metrics) register(registerer prometheus.Registerer) error {
-	return errors.Join(registerer.Register(m.tainted), registerer.Register(m.heldBack))
 }
 
 func (m *metrics) set(tainted, heldBack int) {

@@ -68,14 +68,11 @@ type pass struct{}
 // with other flags has left.
 func New(ctx context.Context, deps Dependencies, options Options) (*Remediator, error) {
 	r := &Remediator{
-		deps: deps, policy: options.policy(), metrics: newMetrics(),
+		deps: deps, policy: options.policy(), metrics: newMetrics(deps.Metrics),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[pass](minRetryDelay, maxRetryDelay),
 			workqueue.TypedRateLimitingQueueConfig[pass]{Name: "remediation", Clock: deps.Clock}),
 		written: map[string]*corev1.Node{}, heldBack: map[types.UID]bool{},
-	}
-	if err := r.metrics.register(deps.Metrics); err != nil {
-		return nil, err
 	}
 	if options.Effect == "" {
 		r.nodes = &leftBehind{kube: deps.Kube}

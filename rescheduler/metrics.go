@@ -5,9 +5,9 @@ package rescheduler
 
 import (
 	"cmp"
-	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/moveplan"
@@ -27,7 +27,6 @@ type metrics struct {
 	regained  prometheus.Counter
 	planning  prometheus.Histogram
 	execution prometheus.Histogram
-	state     *planCollector
 }
 
 // NewEvictions returns the counter of evictions. It exists even if rescheduling is
@@ -44,35 +43,36 @@ func NewEvictions() *prometheus.CounterVec {
 }
 
 func newMetrics(r *Rescheduler) *metrics {
+	register := promauto.With(r.deps.Metrics)
 	m := &metrics{
-		moves: prometheus.NewCounterVec(prometheus.CounterOpts{
+		moves: register.NewCounterVec(prometheus.CounterOpts{
 			Namespace: metricsNamespace, Name: "moves_total",
 			Help: "Moves of MovePlans that have ended, by goal and result (Moved; Elsewhere, on another node than planned; Skipped, not carried out; Evicted, without a new node at the end).",
 		}, []string{"goal", "result"}),
-		plans: prometheus.NewCounterVec(prometheus.CounterOpts{
+		plans: register.NewCounterVec(prometheus.CounterOpts{
 			Namespace: metricsNamespace, Name: "move_plans_ended_total",
 			Help: "MovePlans that have ended, by goal and result (Done, Aborted).",
 		}, []string{"goal", "result"}),
-		lost: prometheus.NewCounterVec(prometheus.CounterOpts{
+		lost: register.NewCounterVec(prometheus.CounterOpts{
 			Namespace: metricsNamespace, Name: "moves_lost_gpu_minutes_total",
 			Help: "Work that was lost to moves, in GPU-minutes, by namespace.",
 		}, []string{"namespace"}),
-		regained: prometheus.NewCounter(prometheus.CounterOpts{
+		regained: register.NewCounter(prometheus.CounterOpts{
 			Namespace: metricsNamespace, Name: "moves_regained_gpus_total",
 			Help: "GPUs that moves have freed for waiting tasks or as whole GPUs.",
 		}),
-		planning: prometheus.NewHistogram(prometheus.HistogramOpts{
+		planning: register.NewHistogram(prometheus.HistogramOpts{
 			Namespace: metricsNamespace, Name: "move_planning_duration_seconds",
 			Help:    "Time to plan the next MovePlan, also when there is none.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9),
 		}),
-		execution: prometheus.NewHistogram(prometheus.HistogramOpts{
+		execution: register.NewHistogram(prometheus.HistogramOpts{
 			Namespace: metricsNamespace, Name: "move_plan_duration_seconds",
 			Help:    "Time from the beginning of a MovePlan's first turn until its end.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 13),
 		}),
-		state: &planCollector{rescheduler: r},
 	}
+	r.deps.Metrics.MustRegister(&planCollector{rescheduler: r})
 	for _, goal := range []v1.MovePlanGoal{v1.GoalUnhealthyGPUs, v1.GoalPendingTask, v1.GoalCapacity, v1.GoalRecreate} {
 		for _, result := range []v1.MovePlanPhase{v1.PlanDone, v1.PlanAborted} {
 			m.plans.WithLabelValues(string(goal), string(result)) // a series that appears late breaks alerts
@@ -82,14 +82,6 @@ func newMetrics(r *Rescheduler) *metrics {
 		}
 	}
 	return m
-}
-
-func (m *metrics) register(registerer prometheus.Registerer) error {
-	var errs []error
-	for _, collector := range []prometheus.Collector{m.moves, m.plans, m.lost, m.regained, m.planning, m.execution, m.state} {
-		errs = append(errs, registerer.Register(collector))
-	}
-	return errors.Join(errs...)
 }
 
 // observe counts a plan when its final status was written.

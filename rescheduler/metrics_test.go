@@ -33,7 +33,7 @@ gpu_controller_moves_left 119
 # TYPE gpu_controller_moves_left_gpu_minutes gauge
 gpu_controller_moves_left_gpu_minutes{namespace="default"} 590
 `
-	if err := testutil.CollectAndCompare(f.metrics.state, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(&planCollector{rescheduler: f.Rescheduler}, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 }

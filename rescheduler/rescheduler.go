@@ -119,9 +119,6 @@ func New(ctx context.Context, deps Dependencies, options Options) (*Rescheduler,
 		tries:        map[types.UID]moveplan.Try{},
 	}
 	r.metrics = newMetrics(r)
-	if err := r.metrics.register(deps.Metrics); err != nil {
-		return nil, err
-	}
 	return r, r.watch(ctx, deps.MovePlans.Informer(), nodes.Informer(), budgets.Informer())
 }
 

@@ -54,22 +54,37 @@ func NewFollower(ctx context.Context, clients *Clients, options WatcherOptions, 
 	}
 	f.queues.OnChange(func(string) { f.changed() })
 	go f.queues.Run(ctx)
-	go f.listRegularly(ctx)
+	go Every(ctx, f.clock, slowPeriod, func() {
+		if f.list(ctx) == nil { // else what is known stays
+			f.changed()
+		}
+	})
 	return f, nil
 }
 
-func (f *Follower) listRegularly(ctx context.Context) {
-	ticker := f.clock.NewTicker(slowPeriod)
+// Every calls a function after each period until ctx ends.
+func Every(ctx context.Context, clock clock.WithTicker, period time.Duration, do func()) {
+	ticker := clock.NewTicker(period)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
-			if f.list(ctx) == nil { // else what is known stays
-				f.changed()
-			}
+			do()
 		}
+	}
+}
+
+// Sleep waits for a while. If ctx ends, it returns why.
+func Sleep(ctx context.Context, clock clock.Clock, length time.Duration) error {
+	timer := clock.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C():
+		return nil
 	}
 }
 

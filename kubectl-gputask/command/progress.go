@@ -27,12 +27,8 @@ func (s *session) withTimeout(ctx context.Context, limit time.Duration) (context
 	if limit == 0 {
 		return ctx, func() { cancel(nil) }
 	}
-	timer := s.Clock.NewTimer(limit)
 	go func() {
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
+		if cluster.Sleep(ctx, s.Clock, limit) == nil {
 			cancel(errTimeout)
 		}
 	}()

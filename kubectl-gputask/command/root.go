@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -127,15 +126,4 @@ func someNames(command *cobra.Command, args []string) error {
 }
 
 // pause waits until the next poll is due or ctx is done.
-func (s *session) pause(ctx context.Context) error { return s.sleep(ctx, s.Poll) }
-
-func (s *session) sleep(ctx context.Context, length time.Duration) error {
-	timer := s.Clock.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C():
-		return nil
-	}
-}
+func (s *session) pause(ctx context.Context) error { return cluster.Sleep(ctx, s.Clock, s.Poll) }

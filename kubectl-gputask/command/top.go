@@ -93,7 +93,7 @@ func (t *top) refreshUntilDone(ctx context.Context) error {
 		if err := t.refresh(ctx, clients, watcher.Observe(t.Clock.Now())); err != nil {
 			return err
 		}
-		if t.sleep(ctx, t.interval) != nil {
+		if cluster.Sleep(ctx, t.Clock, t.interval) != nil {
 			return nil // Ctrl-C
 		}
 	}

@@ -4,6 +4,7 @@
 package dashboard
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -32,18 +33,10 @@ type adviceEntry struct {
 	at           time.Time
 }
 
-func newAdvice(clock clock.PassiveClock) *advice {
-	return &advice{clock: clock, known: map[string]adviceEntry{}}
-}
-
 // begin begins a look, and forgets what has become too old.
 func (a *advice) begin(view *analysis.View) {
 	a.view, a.spent = view, 0
-	for key, entry := range a.known {
-		if view.Now.Sub(entry.at) > 2*adviceAge {
-			delete(a.known, key)
-		}
-	}
+	maps.DeleteFunc(a.known, func(_ string, entry adviceEntry) bool { return view.Now.Sub(entry.at) > 2*adviceAge })
 }
 
 // of returns what would help; empty if that is not known, or not yet.
@@ -53,10 +46,8 @@ func (a *advice) of(entry *analysis.LineEntry) string {
 	}
 	key := entry.Namespace + "/" + entry.Name
 	known, found := a.known[key]
-	if found && known.reason == entry.Reason && a.view.Now.Sub(known.at) < adviceAge {
-		return known.text
-	}
-	if a.spent >= adviceBudget {
+	isFresh := found && known.reason == entry.Reason && a.view.Now.Sub(known.at) < adviceAge
+	if isFresh || a.spent >= adviceBudget {
 		return known.text
 	}
 	begin := a.clock.Now()

@@ -70,10 +70,12 @@ type feed struct {
 }
 
 func newFeed(options *Options) *feed {
-	f := &feed{options: options, document: live.NewDocument(), history: history.NewStore(), lives: newLives(), changed: make(chan struct{}, 1)}
-	f.health = newHealth(options, f.wake)
-	f.load = newLoad(options, f.wake)
-	f.advice = newAdvice(options.Clock)
+	f := &feed{
+		options: options, document: live.NewDocument(), history: history.NewStore(), lives: newLives(),
+		advice: &advice{clock: options.Clock, known: map[string]adviceEntry{}}, changed: make(chan struct{}, 1),
+	}
+	f.health = &health{options: options, changed: f.wake}
+	f.load = &load{options: options, changed: f.wake}
 	return f
 }
 
@@ -165,10 +167,8 @@ func (f *feed) follow(ctx context.Context) (*cluster.Follower, error) {
 		if err := f.put(rows.Set{rows.Summaries: {"": f.known()}}); err != nil {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-f.options.Clock.After(retryPeriod):
+		if err := cluster.Sleep(ctx, f.options.Clock, retryPeriod); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -188,11 +188,7 @@ func (f *feed) look(ctx context.Context) rows.Sample {
 		klog.FromContext(ctx).Error(err, "The page can't be brought up to date")
 	}
 	f.looked, f.took = f.options.Clock.Now(), f.options.Clock.Since(begin)
-	pause := max(shortestPause, pauseFactor*f.took)
-	select {
-	case <-ctx.Done():
-	case <-f.options.Clock.After(pause):
-	}
+	_ = cluster.Sleep(ctx, f.options.Clock, max(shortestPause, pauseFactor*f.took)) // run sees that ctx has ended
 	return sample
 }
 

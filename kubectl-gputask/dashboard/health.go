@@ -10,6 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 )
 
 const (
@@ -28,22 +30,11 @@ type health struct {
 	since   time.Time
 }
 
-func newHealth(options *Options, changed func()) *health {
-	return &health{options: options, changed: changed}
-}
-
 // run asks until ctx ends, while it is wanted.
 func (h *health) run(ctx context.Context, wanted func() bool) {
-	ticker := h.options.Clock.NewTicker(healthPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-		}
+	cluster.Every(ctx, h.options.Clock, healthPeriod, func() {
 		if !wanted() {
-			continue
+			return
 		}
 		limited, cancel := context.WithTimeout(ctx, healthTimeout)
 		// All users may read it.
@@ -52,7 +43,7 @@ func (h *health) run(ctx context.Context, wanted func() bool) {
 		if ctx.Err() == nil {
 			h.failed(err)
 		}
-	}
+	})
 }
 
 // failed notes how asking went; nil for well.

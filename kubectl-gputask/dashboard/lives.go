@@ -4,6 +4,7 @@
 package dashboard
 
 import (
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,5 +54,5 @@ func (l *lives) add(pod *corev1.Pod, at metav1.Time) {
 func (l *lives) of(task types.UID) []rows.Life {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]rows.Life(nil), l.byTask[task]...)
+	return slices.Clone(l.byTask[task])
 }

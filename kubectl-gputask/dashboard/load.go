@@ -27,10 +27,6 @@ type load struct {
 	known analysis.Utilization
 }
 
-func newLoad(options *Options, changed func()) *load {
-	return &load{options: options, changed: changed}
-}
-
 func (l *load) last() analysis.Utilization {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,10 +35,8 @@ func (l *load) last() analysis.Utilization {
 
 // run asks until ctx ends, while it is wanted.
 func (l *load) run(ctx context.Context, wanted func() bool, follower *cluster.Follower) {
-	ticker := l.options.Clock.NewTicker(loadPeriod)
-	defer ticker.Stop()
 	asker := &usage.Asker{Kube: l.options.Clients.Kube, HTTP: l.options.HTTP, URLs: l.options.MetricsURLs, Server: l.options.Clients.Config.Host}
-	for {
+	ask := func() {
 		if wanted() {
 			observed := follower.Watcher.Observe(l.options.Clock.Now())
 			known, err := asker.Ask(ctx, observed.Nodes, observed.Pods)
@@ -54,10 +48,7 @@ func (l *load) run(ctx context.Context, wanted func() bool, follower *cluster.Fo
 			l.mu.Unlock()
 			l.changed()
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-		}
 	}
+	ask()
+	cluster.Every(ctx, l.options.Clock, loadPeriod, ask)
 }

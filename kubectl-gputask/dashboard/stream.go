@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/access"
 )
 
@@ -90,20 +91,12 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request, _ *access.Viewer) 
 
 var errQuiet = errors.New("nothing has changed")
 
-// admitAgain ends a stream when its viewer may no longer see it. The page then connects anew, and is told why it may not.
+// admitAgain ends a stream when its viewer may no longer see it. The page then connects again, and is told why it may not.
 func (s *Server) admitAgain(ctx context.Context, end context.CancelCauseFunc, sender access.Sender) {
-	ticker := s.options.Clock.NewTicker(admitPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-		}
+	cluster.Every(ctx, s.options.Clock, admitPeriod, func() {
 		var refusal *access.RefusedError
 		if _, err := s.options.Gate.Admit(ctx, sender); errors.As(err, &refusal) {
 			end(err)
-			return
 		}
-	}
+	})
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
@@ -191,16 +192,9 @@ func isFinal(err error) bool {
 
 // rest pauses, longer each time.
 func (f *Follower) rest(ctx context.Context) error {
-	f.pause = max(f.pause, f.Pause)
-	timer := f.Clock.NewTimer(f.pause)
-	f.pause = min(2*f.pause, maxPause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C():
-		return nil
-	}
+	pause := max(f.pause, f.Pause)
+	f.pause = min(2*pause, maxPause)
+	return cluster.Sleep(ctx, f.Clock, pause)
 }
 
 // finishPrevious writes what is left of the instance before, if the kubelet still has it.
@@ -256,11 +250,7 @@ func (f *Follower) cancelIfReplaced(ctx context.Context, pod *corev1.Pod, cancel
 		case <-changed:
 		}
 	}
-	timer := f.Clock.NewTimer(farewell)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
+	if cluster.Sleep(ctx, f.Clock, farewell) == nil {
 		cancel(errReplaced)
 	}
 }

@@ -58,7 +58,7 @@ func newAgent(node string, source gpu.Source, labelOptions labels.Options, clien
 	a.publisher = publish.New(config)
 	a.condition = publish.NewConditionWriter(config, clients.conditions)
 	a.events = publish.NewEventWriter(config, clients.events.Recorder(node))
-	a.metrics = &metrics.Node{Name: node, GPUs: a.monitor, Writes: a.publisher.Statistics().Counts}
+	a.metrics = &metrics.Node{Name: node, GPUs: a.monitor, Writes: a.publisher.Writes}
 	return a, nil
 }
 

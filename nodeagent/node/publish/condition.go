@@ -6,11 +6,9 @@ package publish
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -50,21 +48,7 @@ func NewConditionWriter(config Config, conditions Conditions) *ConditionWriter {
 }
 
 // Run writes until ctx ends.
-func (w *ConditionWriter) Run(ctx context.Context) {
-	for {
-		gpus, node := w.config.GPUs.Changed(), w.config.Nodes.Changed()
-		timer := w.config.Clock.NewTimer(w.Write(ctx))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-gpus:
-		case <-node:
-		case <-timer.C():
-		}
-		timer.Stop()
-	}
-}
+func (w *ConditionWriter) Run(ctx context.Context) { w.config.follow(ctx, w.Write) }
 
 // Write writes the condition if its content has changed, and returns when to try again unless
 // something changes earlier.
@@ -128,16 +112,8 @@ func (w *ConditionWriter) apply(ctx context.Context, uid types.UID, condition *c
 	if err != nil {
 		return err
 	}
-	node, err := w.config.Patcher.Patch(ctx, w.config.Node, types.ApplyPatchType, patch,
-		metav1.PatchOptions{FieldManager: ConditionManager, Force: new(true)}, "status")
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return fmt.Errorf("the Node was replaced: %w", err)
-	}
-	if err != nil {
-		return err
-	}
-	w.config.Nodes.See(&node.ObjectMeta)
-	return nil
+	_, err = w.config.apply(ctx, ConditionManager, patch, "status")
+	return err
 }
 
 // CleanUp removes the condition.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,13 +70,17 @@ type Config struct {
 
 // Publisher keeps the labels and the annotations of one Node up to date.
 type Publisher struct {
-	config     Config
-	started    time.Time
-	last       written
-	interval   time.Duration
-	retries    retries
-	statistics Statistics
+	config   Config
+	started  time.Time
+	last     written
+	interval time.Duration
+	retries  retries
+	// worked and failed count the writes.
+	worked, failed atomic.Uint64
 }
+
+// Writes returns how many writes succeeded and how many failed.
+func (p *Publisher) Writes() (worked, failed uint64) { return p.worked.Load(), p.failed.Load() }
 
 // New returns a Publisher that has not written yet.
 func New(config Config) *Publisher {
@@ -92,11 +97,13 @@ func (p *Publisher) resetTimers() {
 }
 
 // Run publishes until ctx ends.
-func (p *Publisher) Run(ctx context.Context) {
+func (p *Publisher) Run(ctx context.Context) { p.config.follow(ctx, p.Publish) }
+
+// follow calls write now, whenever GPUs or the Node have changed, and after the time that it returned, until ctx ends.
+func (c *Config) follow(ctx context.Context, write func(context.Context) time.Duration) {
 	for {
-		gpus, node := p.config.GPUs.Changed(), p.config.Nodes.Changed()
-		again := p.Publish(ctx)
-		timer := p.config.Clock.NewTimer(again)
+		gpus, node := c.GPUs.Changed(), c.Nodes.Changed()
+		timer := c.Clock.NewTimer(write(ctx))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -132,7 +139,7 @@ func (p *Publisher) Publish(ctx context.Context) time.Duration {
 		return delay
 	}
 	if err := p.write(ctx, node.UID, want); err != nil {
-		p.statistics.failed()
+		p.failed.Add(1)
 		now = p.config.Clock.Now()
 		p.retries.fail(now)
 		delay := p.retries.wait(now, urgent)
@@ -170,7 +177,7 @@ func (p *Publisher) write(ctx context.Context, uid types.UID, want Content) erro
 	if err != nil {
 		return err
 	}
-	p.statistics.wrote()
+	p.worked.Add(1)
 	p.last = written{uid: uid, at: p.config.Clock.Now(), content: want, result: result}
 	p.resetTimers()
 	klog.FromContext(ctx).V(2).Info("Labelled the node", "labels", want.Labels)
@@ -185,18 +192,26 @@ func (p *Publisher) apply(ctx context.Context, uid types.UID, content Content) (
 	if err != nil {
 		return Content{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	node, err := p.config.Patcher.Patch(ctx, p.config.Node, types.ApplyPatchType, patch,
-		metav1.PatchOptions{FieldManager: FieldManager, Force: new(true)})
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return Content{}, fmt.Errorf("the Node was replaced: %w", err)
-	}
+	node, err := p.config.apply(ctx, FieldManager, patch)
 	if err != nil {
 		return Content{}, err
 	}
-	p.config.Nodes.See(&node.ObjectMeta)
-	return contentOf(&node.ObjectMeta), nil
+	return contentOf(node), nil
+}
+
+// apply applies a patch of the Node, and returns the Node afterwards.
+func (c *Config) apply(ctx context.Context, manager string, patch []byte, subresources ...string) (*metav1.ObjectMeta, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	node, err := c.Patcher.Patch(ctx, c.Node, types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: manager, Force: new(true)}, subresources...)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("the Node was replaced: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.Nodes.See(&node.ObjectMeta)
+	return &node.ObjectMeta, nil
 }
 
 func patchFor(name string, uid types.UID, content Content) ([]byte, error) {

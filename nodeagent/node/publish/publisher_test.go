@@ -134,7 +134,7 @@ func TestFailedWritesAreRepeatedMoreAndMoreRarely(t *testing.T) {
 	if f.api.writes < 5 || f.api.writes > 60 {
 		t.Errorf("%d attempts in an hour", f.api.writes)
 	}
-	if _, failed := f.publisher.Statistics().Counts(); int(failed) != f.api.writes {
+	if _, failed := f.publisher.Writes(); int(failed) != f.api.writes {
 		t.Errorf("%d of %d failures were counted", failed, f.api.writes)
 	}
 	f.api.fail = nil

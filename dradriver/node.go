@@ -276,11 +276,9 @@ func (n *node) tidy(ctx context.Context) {
 // tidyAgain tidies once more after the start: claims that are still gone, and what an agent has
 // written that took some time to end.
 func (n *node) tidyAgain(ctx context.Context) {
-	timer := n.clock.NewTimer(releaseWait)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C():
+	case <-n.clock.After(releaseWait):
 		n.tidy(ctx)
 	}
 }

@@ -282,12 +282,10 @@ func (p *plugins) correctAfterAllocations(ctx context.Context) {
 			return
 		case <-p.allocated:
 		}
-		timer := p.clock.NewTimer(listDelay)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C():
+		case <-p.clock.After(listDelay):
 		}
 		p.refresh(ctx)
 	}

@@ -129,10 +129,8 @@ func (c *child) pause(delay time.Duration) bool {
 	if delay == 0 {
 		return true
 	}
-	timer := c.clock.NewTimer(delay)
-	defer timer.Stop()
 	select {
-	case <-timer.C():
+	case <-c.clock.After(delay):
 		return true
 	case <-c.stopping:
 		return false
@@ -142,12 +140,10 @@ func (c *child) pause(delay time.Duration) bool {
 func (c *child) stop(limit time.Duration) {
 	c.stopOnce.Do(func() { close(c.stopping) })
 	c.signal(syscall.SIGTERM)
-	timer := c.clock.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-c.stopped:
 		return
-	case <-timer.C():
+	case <-c.clock.After(limit):
 	}
 	c.kill()
 	<-c.stopped

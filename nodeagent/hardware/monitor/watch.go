@@ -26,19 +26,12 @@ func (m *Monitor) Watch(ctx context.Context) {
 			<-live.Done()
 		case err != nil:
 			klog.FromContext(ctx).Error(err, "Waiting for events of the GPUs failed; will retry")
-			m.pause(live)
+			select {
+			case <-live.Done():
+			case <-m.config.Clock.After(firstRetry):
+			}
 		}
 		done()
-	}
-}
-
-// pause waits before the next attempt.
-func (m *Monitor) pause(ctx context.Context) {
-	timer := m.config.Clock.NewTimer(firstRetry)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
 	}
 }
 

@@ -3,6 +3,8 @@
 
 package deviceplugin
 
+import "k8s.io/apimachinery/pkg/util/sets"
+
 // assignedDevices are the devices that the scheduler has chosen for other containers
 // than the requester.
 type assignedDevices struct {
@@ -35,13 +37,6 @@ func assignedToOthers(pending []PendingAllocation, requester *PendingAllocation)
 }
 
 // ids returns the devices that are assigned to others, whole or in part.
-func (a *assignedDevices) ids() []string {
-	ids := make([]string, 0, len(a.whole)+len(a.shares))
-	for id := range a.whole {
-		ids = append(ids, id)
-	}
-	for id := range a.shares {
-		ids = append(ids, id)
-	}
-	return ids
+func (a *assignedDevices) ids() sets.Set[string] {
+	return sets.KeySet(a.whole).Union(sets.KeySet(a.shares))
 }

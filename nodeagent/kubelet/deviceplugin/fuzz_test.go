@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
@@ -80,13 +81,8 @@ func checkPreferred(t *testing.T, name string, s *service, request *pluginapi.Co
 // makesSense reports whether a request is one that a kubelet makes: each device is available once, and
 // those that must be included are among them, and not too many.
 func makesSense(request *pluginapi.ContainerPreferredAllocationRequest) bool {
-	available, must := toSet(request.AvailableDeviceIDs), toSet(request.MustIncludeDeviceIDs)
-	for id := range must {
-		if !available[id] {
-			return false
-		}
-	}
-	return len(available) == len(request.AvailableDeviceIDs) && len(must) == len(request.MustIncludeDeviceIDs) && len(must) <= int(request.AllocationSize)
+	available, must := sets.New(request.AvailableDeviceIDs...), sets.New(request.MustIncludeDeviceIDs...)
+	return available.IsSuperset(must) && len(available) == len(request.AvailableDeviceIDs) && len(must) == len(request.MustIncludeDeviceIDs) && len(must) <= int(request.AllocationSize)
 }
 
 func checkAllocated(t *testing.T, name string, s *service, ids []string) {

@@ -18,10 +18,8 @@ import (
 
 // boundAt returns when a Pod was bound to its node, to the second.
 func boundAt(pod *corev1.Pod) metav1.Time {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
-			return pod.Status.Conditions[i].LastTransitionTime
-		}
+	if bound := podfacts.Condition(pod, corev1.PodScheduled); bound != nil {
+		return bound.LastTransitionTime
 	}
 	return pod.CreationTimestamp
 }
@@ -37,12 +35,7 @@ func awaitsDevices(pod *corev1.Pod) bool {
 // admits them, as far as it is known: Pods reach it one by one as they are bound, but
 // those that arrive together, after a restart, it admits in the order of their creation.
 func pendingPods(pods []*corev1.Pod) []*corev1.Pod {
-	var waiting []*corev1.Pod
-	for _, pod := range pods {
-		if awaitsDevices(pod) {
-			waiting = append(waiting, pod)
-		}
-	}
+	waiting := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !awaitsDevices(pod) })
 	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
 		return cmp.Or(
 			boundAt(a).Compare(boundAt(b).Time),
@@ -124,10 +117,6 @@ func (p *PendingAllocation) isMetBy(ids []string) bool {
 // fits reports whether the chosen devices are available and include those that the
 // request must include.
 func (p *PendingAllocation) fits(r *request) bool {
-	for _, id := range r.must {
-		if !slices.Contains(p.IDs, share.GPU(id)) {
-			return false
-		}
-	}
-	return len(p.IDs) > 0 && len(r.of(p.IDs)) >= p.Size
+	foreign := func(id string) bool { return !slices.Contains(p.IDs, share.GPU(id)) }
+	return len(p.IDs) > 0 && len(r.of(p.IDs)) >= p.Size && !slices.ContainsFunc(r.must, foreign)
 }

@@ -6,6 +6,8 @@ package deviceplugin
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
@@ -20,26 +22,16 @@ type request struct {
 
 // of returns the available devices that are these GPUs, or shares of them.
 func (r *request) of(gpus []string) []string {
-	wanted := make(map[string]bool, len(gpus))
-	for _, gpu := range gpus {
-		wanted[gpu] = true
-	}
-	var ids []string
-	for _, id := range r.available {
-		if wanted[share.GPU(id)] {
-			ids = append(ids, id)
-		}
-	}
-	return ids
+	return slices.DeleteFunc(slices.Clone(r.available), func(id string) bool { return !slices.Contains(gpus, share.GPU(id)) })
 }
 
 // take returns as many of the devices as requested: first those that must be allocated,
 // then the others in the order of their indexes.
 func (r *request) take(list *listing, ids []string) []string {
 	taken := slices.Clone(r.must)
-	must := toSet(r.must)
+	must := sets.New(r.must...)
 	for _, id := range list.sorted(ids) {
-		if len(taken) < r.size && !must[id] {
+		if len(taken) < r.size && !must.Has(id) {
 			taken = append(taken, id)
 		}
 	}
@@ -49,19 +41,11 @@ func (r *request) take(list *listing, ids []string) []string {
 // without returns the request without the unwanted devices, or unchanged if too few would
 // be left.
 func (r *request) without(unwanted func(id string) bool) request {
-	must := toSet(r.must)
+	must := sets.New(r.must...)
 	fewer := *r
-	fewer.available = slices.DeleteFunc(slices.Clone(r.available), func(id string) bool { return !must[id] && unwanted(id) })
+	fewer.available = slices.DeleteFunc(slices.Clone(r.available), func(id string) bool { return !must.Has(id) && unwanted(id) })
 	if len(fewer.available) < r.size {
 		return *r
 	}
 	return fewer
-}
-
-func toSet(ids []string) map[string]bool {
-	set := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		set[id] = true
-	}
-	return set
 }

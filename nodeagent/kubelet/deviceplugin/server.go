@@ -97,11 +97,9 @@ func (s *server) stop(clock clock.Clock) {
 		defer close(stopped)
 		s.grpc.GracefulStop()
 	}()
-	timer := clock.NewTimer(stopTimeout)
-	defer timer.Stop()
 	select {
 	case <-stopped:
-	case <-timer.C():
+	case <-clock.After(stopTimeout):
 		s.grpc.Stop()
 		<-stopped
 	}

@@ -6,7 +6,10 @@ package deviceplugin
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Slicing configures how MIG slices are allocated. The slices of one profile are a resource.
@@ -41,20 +44,15 @@ func (s *slicing) choose(list *listing, r *request, assigned *assignedDevices, u
 		return nil, fmt.Errorf("%d slices can't be chosen: %d are available", r.size, len(r.available))
 	}
 	unclaimed := r.without(func(id string) bool { return used.claimed(id, true) || used.any(gpus[id]) })
+	chosen, taken, ofOthers := slices.Clone(r.must), sets.New(r.must...), assigned.ids()
 	busy := map[string]bool{}
-	for id := range used {
+	for id := range sets.KeySet(used).Union(taken) {
 		busy[gpus[id]] = true
 	}
-	chosen := slices.Clone(r.must)
-	for _, id := range r.must {
-		busy[gpus[id]] = true
-	}
-	taken := toSet(r.must)
-	ofOthers := toSet(assigned.ids())
 	for _, wanted := range []struct{ busy, ofOthers bool }{{true, false}, {false, false}, {true, true}, {false, true}} {
 		groups := map[string][]string{}
 		for _, id := range list.sorted(unclaimed.available) {
-			if !taken[id] && busy[gpus[id]] == wanted.busy && ofOthers[id] == wanted.ofOthers {
+			if !taken.Has(id) && busy[gpus[id]] == wanted.busy && ofOthers.Has(id) == wanted.ofOthers {
 				groups[gpus[id]] = append(groups[gpus[id]], id)
 			}
 		}
@@ -66,12 +64,8 @@ func (s *slicing) choose(list *listing, r *request, assigned *assignedDevices, u
 // fewest takes slices, grouped by GPU, from as few GPUs as possible; from the last of them, those
 // of the GPU that has the fewest left over. It takes all if they do not suffice.
 func fewest(groups map[string][]string, size int) []string {
-	ordered := make([][]string, 0, len(groups))
-	for _, group := range groups {
-		ordered = append(ordered, group)
-	}
 	// The most slices first.
-	slices.SortFunc(ordered, func(a, b []string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a[0], b[0])) })
+	ordered := slices.SortedFunc(maps.Values(groups), func(a, b []string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a[0], b[0])) })
 	var taken []string
 	for len(taken) < size && len(ordered) > 0 {
 		left := size - len(taken)

@@ -99,12 +99,10 @@ func (t *PodAllocationTracker) Await(ctx context.Context, resource string, size 
 	isOfSize := func(p PendingAllocation) bool { return p.Size == size }
 	deadline := t.clock.Now().Add(awaitTimeout)
 	for !slices.ContainsFunc(t.Pending(resource), isOfSize) && t.clock.Now().Before(deadline) {
-		timer := t.clock.NewTimer(awaitInterval)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C():
+		case <-t.clock.After(awaitInterval):
 		}
 	}
 }

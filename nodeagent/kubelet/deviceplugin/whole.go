@@ -44,7 +44,7 @@ func topology(device *Device) *pluginapi.TopologyInfo {
 func (w *whole) choose(list *listing, r *request, assigned *assignedDevices, used inUse) ([]string, error) {
 	unclaimed := r.without(func(id string) bool { return used.claimed(id, true) })
 	return list.topology.Choose(allocation.Request{
-		Available: unclaimed.available, Must: unclaimed.must, Avoid: assigned.ids(), Size: unclaimed.size,
+		Available: unclaimed.available, Must: unclaimed.must, Avoid: assigned.ids().UnsortedList(), Size: unclaimed.size,
 	})
 }
 

@@ -116,12 +116,10 @@ func (w *Watcher) Run(ctx context.Context) {
 
 // pause returns false if ctx ends first.
 func pause(ctx context.Context, c clock.Clock, duration time.Duration) bool {
-	timer := c.NewTimer(duration)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C():
+	case <-c.After(duration):
 		return true
 	}
 }

@@ -81,12 +81,10 @@ func (n *Network) Prepare(question probe.Question) (*probe.Job, error) {
 // wait takes as long as the simulated probe, so that clients may time out.
 func (n *Network) wait(ctx context.Context, question probe.Question) probe.Result {
 	duration, reached := n.rules.Load().measure(question.Node, question.Target)
-	timer := n.clock.NewTimer(duration)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return probe.Result{}
-	case <-timer.C():
+	case <-n.clock.After(duration):
 		return probe.Result{Reached: reached, Duration: duration}
 	}
 }

@@ -34,8 +34,11 @@ func (m *Member) Waits() bool { return WaitsForScheduler(m.Pod) }
 
 // Runs reports whether a Pod runs and is not being deleted.
 func (m *Member) Runs() bool {
-	return m.Pod.Spec.NodeName != "" && m.Pod.DeletionTimestamp == nil && m.Pod.Status.Phase == corev1.PodRunning
+	return m.stays() && m.Pod.Status.Phase == corev1.PodRunning
 }
+
+// stays reports whether a Pod has a node and is not on its way out.
+func (m *Member) stays() bool { return m.Pod.Spec.NodeName != "" && m.Pod.DeletionTimestamp == nil }
 
 // WaitsForScheduler reports whether a Pod has no node and no prospect of one: a Pod with a
 // nominated node has one, and a gated Pod does not wait for the scheduler.
@@ -127,18 +130,15 @@ func (v *View) Spare(gang string) int {
 	if u == nil {
 		return 0
 	}
-	staying, minimum := 0, math.MaxInt
+	minimum := math.MaxInt
 	for _, m := range u.Members {
 		labels, err := snapshot.Gang(m.Pod)
 		if err != nil || labels == nil {
 			return 0
 		}
 		minimum = min(minimum, labels.Min)
-		if m.Pod.Spec.NodeName != "" && m.Pod.DeletionTimestamp == nil {
-			staying++
-		}
 	}
-	return max(0, staying-minimum)
+	return max(0, len(v.Staying(gang))-minimum)
 }
 
 // Staying returns the Pods of a gang that have a node and are not on their way out.
@@ -148,7 +148,7 @@ func (v *View) Staying(gang string) (pods []*corev1.Pod) {
 		return nil
 	}
 	for _, m := range u.Members {
-		if m.Pod.Spec.NodeName != "" && m.Pod.DeletionTimestamp == nil {
+		if m.stays() {
 			pods = append(pods, m.Pod)
 		}
 	}

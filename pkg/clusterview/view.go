@@ -6,6 +6,7 @@ package clusterview
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -135,18 +136,9 @@ func (v *View) buildCluster() {
 
 // sorted returns all members, sorted by name.
 func (v *View) sorted() []*Member {
-	list := make([]*Member, 0, len(v.members))
-	for _, m := range v.members {
-		list = append(list, m)
-	}
-	slices.SortFunc(list, compareMembers)
-	return list
-}
-
-func compareMembers(a, b *Member) int {
-	return cmp.Or(
-		cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Pod.UID, b.Pod.UID),
-	)
+	return slices.SortedFunc(maps.Values(v.members), func(a, b *Member) int {
+		return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Pod.UID, b.Pod.UID))
+	})
 }
 
 // Placed returns the Pods that have a node and have not ended, in no order.

@@ -101,7 +101,7 @@ func (v *View) waitingOf(u *Unit) *Waiting {
 		switch {
 		case m.Waits() && m.Task != nil && wantsToStart(m.Task.GPUTask):
 			w.add(m, v.Now)
-		case m.Pod.Spec.NodeName != "" && m.Pod.DeletionTimestamp == nil:
+		case m.stays():
 			placed++
 		}
 	}

@@ -52,15 +52,13 @@ func (s *Server) Handle(pattern string, handler http.Handler) { s.mux.Handle(pat
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
 func probe(check Check) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { answer(w, check(r)) }
-}
-
-func answer(w http.ResponseWriter, problem error) {
-	if problem != nil {
-		http.Error(w, problem.Error(), http.StatusServiceUnavailable)
-		return
+	return func(w http.ResponseWriter, r *http.Request) {
+		if problem := check(r); problem != nil {
+			http.Error(w, problem.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
 	}
-	fmt.Fprintln(w, "ok")
 }
 
 // Serve serves until ctx ends and the last request is answered.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 )
 
@@ -31,7 +32,7 @@ type Expectations[K comparable] struct {
 // writes are the expected writes for one key.
 type writes struct {
 	// creations are the names of objects that were created.
-	creations map[string]struct{}
+	creations sets.Set[string]
 	// version is the resource version after the last update, empty once it was observed.
 	version string
 	// since is the time of the last write.
@@ -46,13 +47,13 @@ func New[K comparable](clock clock.PassiveClock) *Expectations[K] {
 // ExpectCreation is called before an object is created, since its event may arrive before
 // the request returns.
 func (e *Expectations[K]) ExpectCreation(key K, name string) {
-	e.expect(key, func(w *writes) { w.creations[name] = struct{}{} })
+	e.expect(key, func(w *writes) { w.creations.Insert(name) })
 }
 
 // ObserveCreation is called for every event of a created object, and when its creation
 // failed.
 func (e *Expectations[K]) ObserveCreation(key K, name string) {
-	e.observe(key, func(w *writes) { delete(w.creations, name) })
+	e.observe(key, func(w *writes) { w.creations.Delete(name) })
 }
 
 // ExpectVersion is called with the resource version that a write of an object returned.
@@ -116,7 +117,7 @@ func (e *Expectations[K]) expect(key K, change func(*writes)) {
 	defer e.mu.Unlock()
 	expected := e.byKey[key]
 	if expected == nil {
-		expected = &writes{creations: map[string]struct{}{}}
+		expected = &writes{creations: sets.Set[string]{}}
 		e.byKey[key] = expected
 	}
 	change(expected)

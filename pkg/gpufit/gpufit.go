@@ -11,6 +11,7 @@ package gpufit
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -264,11 +265,7 @@ func describe(places []placement.Place) string {
 	for i := range places {
 		count[places[i].Node]++
 	}
-	names := make([]string, 0, len(count))
-	for name := range count {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(count))
 	texts := make([]string, 0, min(len(names), shownNodes))
 	for _, name := range names[:min(len(names), shownNodes)] {
 		texts = append(texts, fmt.Sprintf("%d on %s", count[name], name))

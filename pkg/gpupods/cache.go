@@ -132,12 +132,7 @@ func isRunning(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && !podfac
 func (c *Cache) HasSynced() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, synced := range c.synced {
-		if !synced() {
-			return false
-		}
-	}
-	return len(c.synced) > 0
+	return len(c.synced) > 0 && !slices.ContainsFunc(c.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
 // Node returns a Node, nil if it is not known.
@@ -299,13 +294,10 @@ func (r *Reader) Each(do func(*corev1.Pod)) error {
 	gone := r.gone
 	r.gone = nil
 	c.mu.Unlock()
-	shown := make(map[types.UID]bool, len(gone))
-	for _, pod := range gone {
-		shown[pod.UID] = true
-		do(pod)
-	}
-	for _, pod := range pods {
-		if !shown[pod.UID] {
+	shown := sets.Set[types.UID]{}
+	for _, pod := range slices.Concat(gone, pods) {
+		if !shown.Has(pod.UID) {
+			shown.Insert(pod.UID)
 			do(pod)
 		}
 	}

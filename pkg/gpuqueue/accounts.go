@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/queueing"
@@ -33,14 +34,14 @@ type Accounts map[string]*Account
 // without a status begins with its creation. It drops those of queues that no longer exist, and of
 // others of the same name.
 func (a Accounts) Load(queues []*v1.GPUQueue) {
-	exist := make(map[string]bool, len(queues))
+	exist := sets.Set[string]{}
 	for _, queue := range queues {
-		exist[queue.Name] = true
+		exist.Insert(queue.Name)
 		if a[queue.Name] == nil || a[queue.Name].UID != queue.UID {
 			a[queue.Name] = accountOf(queue)
 		}
 	}
-	maps.DeleteFunc(a, func(name string, _ *Account) bool { return !exist[name] })
+	maps.DeleteFunc(a, func(name string, _ *Account) bool { return !exist.Has(name) })
 }
 
 // mostHours is the GPU time of a million GPUs in a century. More, or what is not a number, is no sum of

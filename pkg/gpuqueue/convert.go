@@ -6,6 +6,7 @@
 package gpuqueue
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -60,12 +61,8 @@ func reclaimOf(reclaim *v1.GPUQueueReclaim) *queueing.Reclaim {
 	if reclaim == nil {
 		return nil
 	}
-	policy := queueing.ReclaimPolicy(reclaim.Policy)
-	if policy == "" {
-		policy = queueing.ReclaimAny
-	}
 	return &queueing.Reclaim{
-		Policy:     policy,
+		Policy:     cmp.Or(queueing.ReclaimPolicy(reclaim.Policy), queueing.ReclaimAny),
 		MinRuntime: time.Duration(ptr.Deref(reclaim.MinRuntimeSeconds, v1.DefaultReclaimMinRuntimeSeconds)) * time.Second,
 		Notice:     time.Duration(ptr.Deref(reclaim.NoticeSeconds, v1.DefaultReclaimNoticeSeconds)) * time.Second,
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
@@ -86,16 +87,13 @@ func inOwnOrder(list []Applying, order, slots []int) {
 // Places returns the places, from 1, of jobs of one queue: those that were published, and for those without one (0), in their
 // order, places that no other has.
 func Places(published []int) []int {
-	taken := make(map[int]bool, len(published))
-	for _, place := range published {
-		taken[place] = true
-	}
+	taken := sets.New(published...)
 	places, next := slices.Clone(published), 1
 	for i := range places {
 		if places[i] > 0 {
 			continue
 		}
-		for taken[next] {
+		for taken.Has(next) {
 			next++
 		}
 		places[i] = next

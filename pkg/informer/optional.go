@@ -4,12 +4,13 @@
 package informer
 
 import (
+	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -40,22 +41,15 @@ type Optional struct {
 
 // Run looks for the API and follows it until ctx ends.
 func (o *Optional) Run(ctx context.Context) {
-	look, retry := o.LookPeriod, o.RetryPeriod
-	if look == 0 {
-		look = LookPeriod
-	}
-	if retry == 0 {
-		retry = RetryPeriod
-	}
 	for ctx.Err() == nil {
-		pause := retry
+		pause := cmp.Or(o.RetryPeriod, RetryPeriod)
 		switch served, err := o.Look(ctx); {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			klog.FromContext(ctx).Error(err, "Looking for an API failed; trying again", "api", o.API)
 		case !served:
-			pause = look
+			pause = cmp.Or(o.LookPeriod, LookPeriod)
 			o.Absent()
 		default:
 			o.Follow(ctx)
@@ -95,10 +89,9 @@ func Serves(server Discoverer, groupVersion string, resources ...string) (bool, 
 	if err != nil {
 		return false, err
 	}
-	for _, resource := range resources {
-		if !slices.ContainsFunc(list.APIResources, func(one metav1.APIResource) bool { return one.Name == resource }) {
-			return false, nil
-		}
+	served := sets.Set[string]{}
+	for i := range list.APIResources {
+		served.Insert(list.APIResources[i].Name)
 	}
-	return true, nil
+	return served.HasAll(resources...), nil
 }

@@ -63,14 +63,8 @@ func WithCompanions(held []Held, members func(gang string) []*corev1.Pod) []Held
 // and Pods on GPUs that other queues have borrowed from its guarantee. If the gang exceeds limits of the
 // queue's ancestors, all of them are below the farthest of these: only that helps.
 type Queues struct {
-	queue    string
-	asked    queueing.Amounts
+	*Prospect
 	priority int32
-	tree     *queueing.Tree
-	// shortages are by how much the gang exceeds limits of the queue's ancestors, the nearest first.
-	shortages []queueing.Shortage
-	// confined is true if the gang exceeds a limit whoever leaves.
-	confined bool
 	// held is what Pods hold, and lenders are the queues that give back.
 	held    map[types.UID]*Held
 	lenders []*lender
@@ -102,12 +96,14 @@ type lender struct {
 
 // Prospect is what queues may have to give back for a gang, before it is known which Pods that may cost.
 type Prospect struct {
-	tree      *queueing.Tree
-	queue     string
-	asked     queueing.Amounts
+	tree  *queueing.Tree
+	queue string
+	asked queueing.Amounts
+	// shortages are by how much the gang exceeds limits of the queue's ancestors, the nearest first.
 	shortages []queueing.Shortage
-	confined  bool
-	lenders   []queueing.Lender
+	// confined is true if the gang exceeds a limit whoever leaves.
+	confined    bool
+	reclaimable []queueing.Lender
 }
 
 // NewProspect returns the Prospect of a gang in a queue that asks for some GPUs. It does not look at Pods.
@@ -115,7 +111,7 @@ func NewProspect(ledger *queueing.Ledger, queue string, asked queueing.Amounts) 
 	p := &Prospect{tree: ledger.Tree(), queue: queue, asked: asked}
 	shortages, mendable := ledger.Shortages(queue, asked)
 	if p.shortages, p.confined = shortages, !mendable; !p.confined {
-		p.lenders = ledger.Reclaimable(queue, asked)
+		p.reclaimable = ledger.Reclaimable(queue, asked)
 	}
 	return p
 }
@@ -125,22 +121,22 @@ func (p *Prospect) Key() string {
 	if p == nil {
 		return ""
 	}
-	return fmt.Sprintf("queue %s, lent %v, lacking %v", p.queue, p.lenders, p.shortages)
+	return fmt.Sprintf("queue %s, lent %v, lacking %v", p.queue, p.reclaimable, p.shortages)
 }
 
 // Reclaims reports whether any queue has to give back GPUs.
-func (p *Prospect) Reclaims() bool { return p != nil && len(p.lenders) > 0 }
+func (p *Prospect) Reclaims() bool { return p != nil && len(p.reclaimable) > 0 }
 
 // Queues returns who may be preempted for a gang of this priority, given what all Pods hold. See Permits for how much.
 func (p *Prospect) Queues(priority int32, held []Held, now time.Time) *Queues {
 	q := &Queues{
-		queue: p.queue, asked: p.asked, priority: priority, tree: p.tree, shortages: p.shortages, confined: p.confined,
+		Prospect: p, priority: priority,
 		held: make(map[types.UID]*Held, len(held)), borrowed: map[types.UID]Borrowed{}, least: map[types.UID]Borrowed{},
 	}
 	for i := range held {
 		q.held[held[i].Pod.UID] = &held[i]
 	}
-	for order, one := range p.lenders {
+	for order, one := range p.reclaimable {
 		q.take(&lender{Lender: one, order: order, owed: one.Amount}, held, now)
 	}
 	for _, from := range q.lenders {

@@ -14,45 +14,48 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
+// action stands for the action that the driver requires, which is no quantity.
+const action gpu.Quantity = -1
+
 // field is a value that is read by its ID, many in one call.
 type field struct {
-	id  uint32
-	add func(*gpu.Sample, float64)
+	id       uint32
+	quantity gpu.Quantity
+	unit     float64
 }
 
 func fields() []field {
 	return []field{
-		{nvml.FI_DEV_MEMORY_TEMP, addMemoryTemperature},
-		{nvml.FI_DEV_TOTAL_ENERGY_CONSUMPTION, adder(gpu.Energy, milli)},
-		{nvml.FI_DEV_PCIE_REPLAY_COUNTER, adder(gpu.PCIeReplays, 1)},
-		{nvml.FI_DEV_ECC_SBE_VOL_TOTAL, adder(gpu.ECCCorrected, 1)},
-		{nvml.FI_DEV_ECC_DBE_VOL_TOTAL, adder(gpu.ECCUncorrected, 1)},
-		{nvml.FI_DEV_REMAPPED_UNC, adder(gpu.RemappedRows, 1)},
-		{nvml.FI_DEV_REMAPPED_PENDING, adder(gpu.RowRemapPending, 1)},
-		{nvml.FI_DEV_REMAPPED_FAILURE, adder(gpu.RowRemapFailure, 1)},
-		{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, addAction},
+		{nvml.FI_DEV_MEMORY_TEMP, gpu.MemoryTemperature, 1},
+		{nvml.FI_DEV_TOTAL_ENERGY_CONSUMPTION, gpu.Energy, milli},
+		{nvml.FI_DEV_PCIE_REPLAY_COUNTER, gpu.PCIeReplays, 1},
+		{nvml.FI_DEV_ECC_SBE_VOL_TOTAL, gpu.ECCCorrected, 1},
+		{nvml.FI_DEV_ECC_DBE_VOL_TOTAL, gpu.ECCUncorrected, 1},
+		{nvml.FI_DEV_REMAPPED_UNC, gpu.RemappedRows, 1},
+		{nvml.FI_DEV_REMAPPED_PENDING, gpu.RowRemapPending, 1},
+		{nvml.FI_DEV_REMAPPED_FAILURE, gpu.RowRemapFailure, 1},
+		{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, action, 1},
 	}
 }
 
-func fieldQuantities() []gpu.Quantity {
-	return []gpu.Quantity{
-		gpu.MemoryTemperature, gpu.Energy, gpu.PCIeReplays, gpu.ECCCorrected, gpu.ECCUncorrected,
-		gpu.RemappedRows, gpu.RowRemapPending, gpu.RowRemapFailure,
+func fieldQuantities() (quantities []gpu.Quantity) {
+	for _, field := range fields() {
+		if field.quantity != action {
+			quantities = append(quantities, field.quantity)
+		}
+	}
+	return quantities
+}
+
+func (f *field) add(sample *gpu.Sample, value float64) {
+	switch {
+	case f.quantity == action:
+		sample.Action = gpu.NumberedAction(int(value))
+	case f.quantity == gpu.MemoryTemperature && value <= 0: // some GPUs without a memory sensor report 0 degrees
+	default:
+		sample.Values[f.quantity] = value * f.unit
 	}
 }
-
-func adder(quantity gpu.Quantity, unit float64) func(*gpu.Sample, float64) {
-	return func(sample *gpu.Sample, value float64) { sample.Values[quantity] = value * unit }
-}
-
-// addMemoryTemperature ignores 0 degrees, which some GPUs without a memory sensor report.
-func addMemoryTemperature(sample *gpu.Sample, value float64) {
-	if value > 0 {
-		sample.Values[gpu.MemoryTemperature] = value
-	}
-}
-
-func addAction(sample *gpu.Sample, value float64) { sample.Action = gpu.NumberedAction(int(value)) }
 
 // readFields reads the fields that the GPU is not known to lack. It succeeds if any of them is
 // read, and otherwise returns the status of one.

@@ -113,11 +113,7 @@ func (s *session) uuidOf(handle nvml.Device) (string, nvml.Return) {
 			return device.info.UUID, nvml.SUCCESS
 		}
 	}
-	uuid, ret := handle.GetUUID()
-	if ret != nvml.SUCCESS { // an event for no single GPU has an invalid handle
-		return "", ret
-	}
-	return uuid, ret
+	return handle.GetUUID() // it fails for an event of no single GPU, whose handle is invalid
 }
 
 // eventSet returns a set that is registered for the XIDs of all GPUs that report any.

@@ -20,6 +20,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
@@ -68,18 +69,11 @@ func Corrections(actual map[types.NamespacedName]inventory.Assignment, pods []*c
 // correct corrects the devices in an annotation and returns whether it has changed.
 func correct(recorded *annotation, pod *corev1.Pod, allocated inventory.Assignment, resources []string) bool {
 	unlisted := initContainers(pod)
-	names := map[string]bool{}
-	for name := range recorded.containers {
-		names[name] = true
-	}
-	for name := range allocated.Containers {
-		names[name] = true
-	}
 	changed := recorded.version != inventory.Version
-	for name := range names {
+	for name := range sets.KeySet(recorded.containers).Union(sets.KeySet(allocated.Containers)) {
 		for _, resource := range resources {
 			right := allocated.Containers[name][resource]
-			if unlisted[name] {
+			if unlisted.Has(name) {
 				current, _ := recorded.get(name, resource)
 				right = possible(current, pod, allocated, resource)
 			}
@@ -91,30 +85,26 @@ func correct(recorded *annotation, pod *corev1.Pod, allocated inventory.Assignme
 
 // possible returns those of an init container's recorded devices that it can have had.
 func possible(recorded []string, pod *corev1.Pod, allocated inventory.Assignment, resource string) []string {
-	ofPod := map[string]bool{}
+	ofPod := sets.Set[string]{}
 	for _, devices := range allocated.Containers {
-		for _, id := range devices[resource] {
-			ofPod[id] = true
-		}
+		ofPod.Insert(devices[resource]...)
 	}
 	covers := true // includes all devices of the containers, except sidecars
 	for i := range pod.Spec.Containers {
-		for _, id := range allocated.Containers[pod.Spec.Containers[i].Name][resource] {
-			covers = covers && slices.Contains(recorded, id)
-		}
+		covers = covers && sets.New(recorded...).HasAll(allocated.Containers[pod.Spec.Containers[i].Name][resource]...)
 	}
 	if covers {
 		return recorded
 	}
-	return slices.DeleteFunc(recorded, func(id string) bool { return !ofPod[id] })
+	return slices.DeleteFunc(recorded, func(id string) bool { return !ofPod.Has(id) })
 }
 
 // initContainers returns the init containers that end before the others start.
-func initContainers(pod *corev1.Pod) map[string]bool {
-	names := map[string]bool{}
+func initContainers(pod *corev1.Pod) sets.Set[string] {
+	names := sets.Set[string]{}
 	for i := range pod.Spec.InitContainers {
 		if container := &pod.Spec.InitContainers[i]; !podfacts.IsSidecar(container) {
-			names[container.Name] = true
+			names.Insert(container.Name)
 		}
 	}
 	return names

@@ -17,10 +17,7 @@ import (
 
 // PodInformer is an informer for the Pods that are bound to a node. Of their specs it keeps
 // only the containers' resources, and of their statuses the containers' IDs.
-type PodInformer struct {
-	informer cache.SharedIndexInformer
-	synced   chan struct{}
-}
+type PodInformer struct{ informer cache.SharedIndexInformer }
 
 // NewPodInformer returns an informer that is not running yet.
 func NewPodInformer(config *rest.Config, node string) (*PodInformer, error) {
@@ -31,21 +28,14 @@ func NewPodInformer(config *rest.Config, node string) (*PodInformer, error) {
 	ofNode := fields.OneTermEqualSelector("spec.nodeName", node)
 	informer := cache.NewSharedIndexInformer(cache.NewListWatchFromClient(client, Pods.Resource, metav1.NamespaceAll, ofNode),
 		&corev1.Pod{}, 0, cache.Indexers{})
-	return &PodInformer{informer: informer, synced: make(chan struct{})}, informer.SetTransform(stripPod)
+	return &PodInformer{informer}, informer.SetTransform(stripPod)
 }
 
 // Run keeps the Pods up to date until ctx ends. It may be called only once.
-func (p *PodInformer) Run(ctx context.Context) {
-	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), p.informer.HasSynced) {
-			close(p.synced)
-		}
-	}()
-	p.informer.RunWithContext(ctx)
-}
+func (p *PodInformer) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
 
 // Synced returns a channel that is closed once all existing Pods are in the cache.
-func (p *PodInformer) Synced() <-chan struct{} { return p.synced }
+func (p *PodInformer) Synced() <-chan struct{} { return p.informer.HasSyncedChecker().Done() }
 
 // List returns the Pods from the cache. They must not be modified.
 func (p *PodInformer) List() []*corev1.Pod {

@@ -64,11 +64,7 @@ func Labels(snapshot *gpu.Snapshot, before map[string]string, options Options) m
 		v1.LabelGPUFreeMemory:        freeMemory(devices, before[v1.LabelGPUFreeMemory]),
 	}
 	maps.Copy(labels, migLabels(devices))
-	for name, text := range labels {
-		if text == "" {
-			delete(labels, name)
-		}
-	}
+	maps.DeleteFunc(labels, func(_, text string) bool { return text == "" })
 	return labels
 }
 

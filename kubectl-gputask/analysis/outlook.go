@@ -131,10 +131,10 @@ func (v *View) explain(o *Outlook, gang *snapshot.Members[*corev1.Pod]) error {
 		return err
 	}
 	for i := range explanation.Remedies {
-		o.Remedies = append(o.Remedies, snapshot.Plain(explanation.Remedies[i].Text))
+		o.Remedies = append(o.Remedies, snapshot.PlainDomains(explanation.Remedies[i].Text))
 	}
 	explanation.Never, explanation.Remedies = false, nil // they are reported separately
-	o.Nodes = snapshot.Plain(explanation.String())
+	o.Nodes = snapshot.PlainDomains(explanation.String())
 	return nil
 }
 

@@ -358,7 +358,7 @@ func (v *View) roomFor(shape placement.Shape, tasks int, levels []int) ShapeRoom
 		room.Stranded = 0 // whole GPUs are not for it
 	}
 	shown := ShapeRoom{
-		Shape: snapshot.PlainSlices(shape.String()), Tasks: tasks, Pods: room.Pods, Stranded: room.Stranded,
+		Shape: shape.String(), Tasks: tasks, Pods: room.Pods, Stranded: room.Stranded,
 		Oversized: room.Pods == 0 && v.isOversized(shape),
 	}
 	for _, level := range levels {

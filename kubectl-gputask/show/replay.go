@@ -87,7 +87,7 @@ func Decision(p *Page, e *journal.Explained, levels []string) {
 		}
 	}
 	f.add("Outcome", p.Paint(outcomeStyle(d.Outcome), string(d.Outcome)))
-	f.addIf("Why", oneLine(snapshot.Plain(d.Why)))
+	f.addIf("Why", oneLine(snapshot.PlainDomains(d.Why)))
 	f.addIf("Refused", d.Refused)
 	f.addIf("Kept for others", strings.Join(d.Claimed, ", "))
 	state := "as recorded (digest " + d.Digest + ")"
@@ -135,7 +135,7 @@ func requests(q *journal.Question, levels []string) (lines []string) {
 			lines = append(lines, err.Error())
 			continue
 		}
-		line := snapshot.PlainSlices(shape.String())
+		line := shape.String()
 		if role.Max > 1 {
 			line = fmt.Sprintf("%d × %s", role.Max, line)
 		}

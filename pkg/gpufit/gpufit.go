@@ -253,7 +253,7 @@ func (v *view) why(r *request) string {
 	if err != nil || explanation == nil {
 		return "the engine gives no reason"
 	}
-	return snapshot.Plain(explanation.String())
+	return snapshot.PlainDomains(explanation.String())
 }
 
 // shownNodes limits how many nodes a message names.

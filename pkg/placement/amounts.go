@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // Amount is how much of one resource there is, is held or is needed: a number of devices,
@@ -125,8 +127,21 @@ func (a Amount) String() string {
 	case a.inBytes():
 		return fmt.Sprintf("%d bytes of %s", a.Value, a.Resource)
 	default:
-		return fmt.Sprintf("%d %s", a.Value, a.Resource)
+		return fmt.Sprintf("%d %s", a.Value, inWords(a.Resource, a.Value))
 	}
+}
+
+// inWords returns what users call a resource of which there is some amount: "MIG slices of profile 1g.10gb" rather
+// than "falldio.com/mig-1g.10gb".
+func inWords(resource string, amount int64) string {
+	_, profile, isSlice := strings.Cut(resource, "/mig-")
+	if !isSlice {
+		return resource
+	}
+	if size, attributes, more := strings.Cut(profile, "gb."); more {
+		profile = size + "gb+" + strings.ReplaceAll(attributes, ".", "+")
+	}
+	return plural.Verb(amount, "MIG slice", "MIG slices") + " of profile " + profile
 }
 
 func (a Amount) inBytes() bool {

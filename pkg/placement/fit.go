@@ -3,7 +3,11 @@
 
 package placement
 
-import "strings"
+import (
+	"strings"
+
+	"falldio.github.io/gpu-controller/pkg/plural"
+)
 
 // Reason is why a node can't take a Pod.
 type Reason uint8
@@ -81,10 +85,7 @@ func (r Reason) text(nodes int, resource string) string {
 	case resource == "":
 		resource = "another resource"
 	}
-	if nodes == 1 {
-		return strings.Replace(text.one, "%s", resource, 1)
-	}
-	return strings.Replace(text.several, "%s", resource, 1)
+	return strings.Replace(plural.Verb(nodes, text.one, text.several), "%s", inWords(resource, 0), 1)
 }
 
 // shortOf returns the resource that a reason is about, if it is about one.

@@ -5,17 +5,20 @@ package snapshot
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/placement/packing"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // snapping is what building a small cluster from any Node and Pod may take.
@@ -225,14 +228,18 @@ func FuzzLevels(f *testing.F) {
 	})
 }
 
-// FuzzWords reads any text that the engine might say: words for users replace names of resources, once.
+// FuzzWords reads any names of resources: the engine, which does not know our API, calls slices what the API calls them.
 func FuzzWords(f *testing.F) {
-	f.Add("2 falldio.com/mig-1g.10gb on -/rack-1/leaf-2")
-	f.Add("1 nvidia.com/mig-3g.40gb.me")
-	f.Fuzz(func(t *testing.T, text string) {
-		plain := Plain(text)
-		if again := PlainSlices(plain); again != plain {
-			t.Errorf("%q became %q and then %q", text, plain, again)
+	f.Add("falldio.com/mig-1g.10gb", int64(2))
+	f.Add("nvidia.com/mig-3g.40gb.me", int64(1))
+	f.Fuzz(func(t *testing.T, resource string, count int64) {
+		profile, isSlice := v1.SliceProfile(corev1.ResourceName(resource))
+		if !isSlice {
+			return
+		}
+		want := fmt.Sprintf("%d %s of profile %s", count, plural.Verb(count, "MIG slice", "MIG slices"), profile)
+		if got := (placement.Amount{Resource: resource, Value: count}).String(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	})
 }

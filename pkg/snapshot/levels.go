@@ -86,12 +86,9 @@ func (l Levels) Names() []string {
 	return names
 }
 
-// PlainDomains removes the levels without a name from a path of domains: it returns
-// "rack-1/leaf-3" for "-/rack-1/leaf-3". No label ends in a hyphen.
+// PlainDomains removes the levels without a name from a path of domains, or from a text of the engine with such paths:
+// it returns "rack-1/leaf-3" for "-/rack-1/leaf-3". No label ends in a hyphen.
 func PlainDomains(text string) string { return strings.ReplaceAll(text, placement.Unnamed+"/", "") }
-
-// Plain returns a text of the engine in words that users know.
-func Plain(text string) string { return PlainSlices(PlainDomains(text)) }
 
 // path returns the domains that a node with these labels is in, from the widest to the
 // narrowest for which it has a label: two nodes without a leaf are not in the same leaf.

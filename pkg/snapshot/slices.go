@@ -4,8 +4,6 @@
 package snapshot
 
 import (
-	"regexp"
-
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -109,24 +107,4 @@ func RequestedSlices(pod *corev1.Pod) map[string]int64 {
 		}
 	}
 	return wanted
-}
-
-// counted matches what the engine says of amounts of slices, with the number before it.
-var counted = regexp.MustCompile(`(\b1 )?((?:falldio|nvidia)\.com/mig-[0-9]+g\.[0-9]+gb(?:\.[a-z0-9]+)*)`)
-
-// PlainSlices replaces the names of resources that count slices by words that users know: "2
-// falldio.com/mig-1g.10gb" becomes "2 MIG slices of profile 1g.10gb".
-func PlainSlices(text string) string {
-	return counted.ReplaceAllStringFunc(text, func(match string) string {
-		parts := counted.FindStringSubmatch(match)
-		profile, ok := v1.SliceProfile(corev1.ResourceName(parts[2]))
-		switch {
-		case !ok:
-			return match
-		case parts[1] != "":
-			return "1 MIG slice of profile " + profile
-		default:
-			return "MIG slices of profile " + profile
-		}
-	})
 }

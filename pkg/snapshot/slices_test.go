@@ -116,7 +116,7 @@ func TestTheModelOfSlicesIsTheEnginesBusiness(t *testing.T) {
 func TestSlicesAreWhereNodesListThem(t *testing.T) {
 	t.Parallel()
 	two := alsoOffering(small, "2")
-	const none, few = "has too few falldio.com/mig-1g.10gb", "has too few free falldio.com/mig-1g.10gb"
+	const none, few = "has too few MIG slices of profile 1g.10gb", "has too few free MIG slices of profile 1g.10gb"
 	running := pod(small + "=1")
 	running.Spec.NodeName, running.UID = "n", "running"
 	ofModel := selecting(pod(small+"=1"), v1.LabelGPUModel, "a100")
@@ -230,22 +230,6 @@ func TestTheSlicesOfAPod(t *testing.T) {
 	want := map[string]int64{"1g.10gb": 3}
 	if diff := cmp.Diff(want, RequestedSlices(pod(small+"=1", smallNVIDIA+"=2", "gpu=1"))); diff != "" {
 		t.Errorf("requested slices (-want +got):\n%s", diff)
-	}
-}
-
-func TestSlicesInWords(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"needs 2 falldio.com/mig-1g.10gb, 4000m CPU":       "needs 2 MIG slices of profile 1g.10gb, 4000m CPU",
-		"with 1 falldio.com/mig-1g.10gb.me for each Pod":   "with 1 MIG slice of profile 1g.10gb+me for each Pod",
-		"2 nodes have too few free nvidia.com/mig-2g.20gb": "2 nodes have too few free MIG slices of profile 2g.20gb",
-		"11 falldio.com/mig-1g.10gb":                       "11 MIG slices of profile 1g.10gb",
-		"4 × 1 falldio.com/mig-1g.10gb in -/leaf-1":        "4 × 1 MIG slice of profile 1g.10gb in leaf-1",
-		"2 falldio.com/gpu, 1 example.com/mig-1g.10gb":     "2 falldio.com/gpu, 1 example.com/mig-1g.10gb",
-	} {
-		if got := Plain(text); got != want {
-			t.Errorf("%q becomes\n%q, want\n%q", text, got, want)
-		}
 	}
 }
 

@@ -96,7 +96,7 @@ func (p *Planner) say(group *gangs.Group, cause v1.WaitingCause, text string) st
 // A gang keeps its own message until that is stale, even if what is reserved has changed; a gang
 // without one gets that of a gang that asks for the same and sees the same cluster.
 func (p *Planner) explain(s *search) (given cachedMessage, renew time.Time) {
-	needs, now, version := snapshot.Plain(describeNeeds(s.attempt, s.request)), p.clock.Now(), p.mirror.Version()
+	needs, now, version := snapshot.PlainDomains(describeNeeds(s.attempt, s.request)), p.clock.Now(), p.mirror.Version()
 	own, shared := s.attempt.Group.Key+"\x00"+needs, s.key()
 	given, good := p.explanations.get(own, now)
 	if !good {
@@ -123,7 +123,7 @@ func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 		texts[0] = err.Error()
 	case explanation != nil:
 		reserved = p.withoutReserved(explanation)
-		texts[0] = snapshot.Plain(explanation.Cause())
+		texts[0] = snapshot.PlainDomains(explanation.Cause())
 		given.Reason, given.Never, given.Nodes, given.Remedies = causeOf(explanation), explanation.Never, nodesOf(explanation), remediesOf(explanation)
 	}
 	if refused := s.refused.String(); refused != "" {

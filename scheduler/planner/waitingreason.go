@@ -42,7 +42,7 @@ func nodesOf(explanation *placement.Explanation) []v1.WaitingNodes {
 	for i := range explanation.Refusals[:min(len(explanation.Refusals), shownNodes)] {
 		one := &explanation.Refusals[i]
 		list = append(list, v1.WaitingNodes{
-			Count: int32(one.Nodes), Cause: one.Reason.Word(), Resource: one.Resource, Message: snapshot.Plain(one.String()), //nolint:gosec // nodes
+			Count: int32(one.Nodes), Cause: one.Reason.Word(), Resource: one.Resource, Message: snapshot.PlainDomains(one.String()), //nolint:gosec // nodes
 		})
 	}
 	return list
@@ -64,7 +64,7 @@ func remediesOf(explanation *placement.Explanation) []v1.WaitingRemedy {
 	var list []v1.WaitingRemedy
 	for i := range explanation.Remedies {
 		one := &explanation.Remedies[i]
-		remedy := v1.WaitingRemedy{Kind: string(one.Kind), Value: one.Value, Resource: one.Resource, Message: snapshot.Plain(one.Text)}
+		remedy := v1.WaitingRemedy{Kind: string(one.Kind), Value: one.Value, Resource: one.Resource, Message: snapshot.PlainDomains(one.Text)}
 		if len(one.Free) > 0 {
 			nodes := slices.Sorted(maps.Keys(one.Free))
 			remedy.Nodes = nodes[:min(len(nodes), shownNodes)]

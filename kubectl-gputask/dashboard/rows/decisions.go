@@ -12,13 +12,12 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/placement"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // DecisionRow returns a decision of the journal.
 func DecisionRow(d *journal.Decision) Decision {
 	row := Decision{
-		ID: d.Number, Time: metav1.NewTime(d.Time), Subject: d.Subject, Outcome: outcomeText(d.Outcome), Why: snapshot.PlainSlices(d.Why), Digest: d.Digest, DurationMicroseconds: d.Microseconds,
+		ID: d.Number, Time: metav1.NewTime(d.Time), Subject: d.Subject, Outcome: outcomeText(d.Outcome), Why: d.Why, Digest: d.Digest, DurationMicroseconds: d.Microseconds,
 		Asks: asksText(d),
 	}
 	for _, question := range d.Asked {
@@ -66,7 +65,7 @@ func asksText(d *journal.Decision) string {
 		if err != nil {
 			continue
 		}
-		if text := snapshot.PlainSlices(shape.String()); role.Max > 1 {
+		if text := shape.String(); role.Max > 1 {
 			parts = append(parts, fmt.Sprintf("%d × %s", role.Max, text))
 		} else {
 			parts = append(parts, text)

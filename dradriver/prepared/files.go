@@ -16,6 +16,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi"
+	"falldio.github.io/gpu-controller/pkg/durable"
 )
 
 // claimClass is the class of the CDI devices that tell a container of its share.
@@ -90,15 +91,7 @@ func (f Files) Write(claim Claim) error {
 
 // Remove removes the specification of a claim, if there is one.
 func (f Files) Remove(uid types.UID) error {
-	return remove(f.path(uid))
-}
-
-// remove removes a file, if it is there. An unfinished one may have been finished meanwhile.
-func remove(path string) error {
-	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
+	return durable.Remove(f.path(uid))
 }
 
 // Reconcile writes the specifications of these claims that are missing, and removes those of all
@@ -118,7 +111,7 @@ func (f Files) Reconcile(claims []Claim) error {
 	}
 	for _, path := range present {
 		if f.isOfClaim(path) && !wanted[path] {
-			problems = append(problems, remove(path))
+			problems = append(problems, durable.Remove(path))
 		}
 	}
 	return errors.Join(problems...)

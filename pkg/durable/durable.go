@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package durable replaces files in one step.
+// Package durable replaces files in one step, and removes them.
 package durable
 
 import (
@@ -33,4 +33,15 @@ func Replace(path string, content []byte, mode os.FileMode) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Remove removes files that are there. An unfinished one may have been finished meanwhile.
+func Remove(paths ...string) error {
+	var problems []error
+	for _, path := range paths {
+		if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
 }

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -45,9 +46,4 @@ func (l *Load) setDefaults() {
 	orDefault(&l.Memory, &Range{Low: 0.3, High: 0.4})
 }
 
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
+func orDefault[T comparable](field *T, value T) { *field = cmp.Or(*field, value) }

@@ -61,13 +61,7 @@ func (o Owner) Files(dir string) ([]string, error) {
 // their devices, but can't be restarted.
 func (o Owner) RemoveFiles(dir string) error {
 	paths, err := o.Files(dir)
-	problems := []error{err}
-	for _, path := range paths {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			problems = append(problems, err)
-		}
-	}
-	return errors.Join(problems...)
+	return errors.Join(err, durable.Remove(paths...))
 }
 
 // WriteSpec writes a specification, in one step: runtimes may read it at any time.

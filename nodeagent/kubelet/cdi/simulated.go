@@ -103,12 +103,9 @@ func (s *Simulated) sweep(spec *specs.Spec) error {
 	if err != nil {
 		return err
 	}
-	listed := map[string]bool{}
-	for i := range spec.Devices {
-		listed[spec.Devices[i].Name] = true
-	}
 	for _, file := range present {
-		if !listed[file.Name()] {
+		listed := slices.ContainsFunc(spec.Devices, func(device specs.Device) bool { return device.Name == file.Name() })
+		if !listed {
 			if err := os.Remove(filepath.Join(s.files(), file.Name())); err != nil {
 				return err
 			}

@@ -200,12 +200,4 @@ func Writable(dir string) error {
 
 // Remove removes the agent's file from a directory, if it is there, and what a Writer that was
 // killed may have left.
-func Remove(dir string) error {
-	var problems []error
-	for _, path := range []string{Path(dir), Path(dir) + durable.Unfinished} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			problems = append(problems, err)
-		}
-	}
-	return errors.Join(problems...)
-}
+func Remove(dir string) error { return durable.Remove(Path(dir), Path(dir)+durable.Unfinished) }

@@ -18,27 +18,23 @@ import (
 )
 
 const (
-	sourceGPUs      = "gpus"
-	sourceShares    = "shares"
-	sourceSimulated = "simulated"
-	sourceNone      = "none"
 	// defaultCount is the number of devices of a simulated resource without a count.
 	defaultCount = 10
 	maxCount     = 10000
 )
 
-// Kind is what the devices of a resource are.
-type Kind int
+// Kind is what the devices of a resource are, as the source of a spec names it.
+type Kind string
 
 const (
 	// Simulated devices only have a name.
-	Simulated Kind = iota
+	Simulated Kind = "simulated"
 	// GPUs are those of the node.
-	GPUs
+	GPUs Kind = "gpus"
 	// Shares are the node's GPUs in shares of one percent.
-	Shares
+	Shares Kind = "shares"
 	// None means that the resource is not served.
-	None
+	None Kind = "none"
 )
 
 // OfGPUs reports whether the devices are GPUs, whole or in shares.
@@ -125,7 +121,7 @@ func Parse(text string) (Spec, error) {
 		return Spec{}, fmt.Errorf("%q: resource %q: %s", text, name, strings.Join(problems, "; "))
 	}
 	if !given {
-		rest = defaultSource(name)
+		rest = string(defaultKind(name))
 	}
 	source, options, more := strings.Cut(rest, ",")
 	if err := spec.setSource(source); err != nil {
@@ -157,14 +153,14 @@ func nameProblems(name string) []string {
 	return validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix + name) // the name in resource quotas
 }
 
-func defaultSource(name string) string {
+func defaultKind(name string) Kind {
 	switch name {
 	case string(v1.ResourceGPU):
-		return sourceGPUs
+		return GPUs
 	case string(v1.ResourceGPUPercent):
-		return sourceShares
+		return Shares
 	default:
-		return sourceSimulated
+		return Simulated
 	}
 }
 
@@ -184,27 +180,18 @@ func (k Kind) String() string {
 
 func (s *Spec) setSource(source string) error {
 	kind, count, counted := strings.Cut(source, ":")
+	s.Kind = Kind(kind)
 	switch {
-	case kind == sourceGPUs && !counted:
-		s.Kind = GPUs
-		return nil
-	case kind == sourceShares && !counted:
-		s.Kind = Shares
-		return nil
-	case kind == sourceNone && !counted:
-		s.Kind = None
-		return nil
-	case kind == sourceSimulated && !counted:
-		s.Count = defaultCount
-		return nil
-	case kind == sourceSimulated:
+	case s.Kind == Simulated && counted:
 		number, err := strconv.Atoi(count)
 		if err != nil || number < 1 || number > maxCount {
 			return fmt.Errorf("source %q: the count must be a number from 1 to %d", source, maxCount)
 		}
 		s.Count = number
-		return nil
-	default:
-		return fmt.Errorf("source %q: must be %s, %s, %s:COUNT or %s", source, sourceGPUs, sourceShares, sourceSimulated, sourceNone)
+	case s.Kind == Simulated:
+		s.Count = defaultCount
+	case counted || s.Kind != GPUs && s.Kind != Shares && s.Kind != None:
+		return fmt.Errorf("source %q: must be gpus, shares, simulated:COUNT or none", source)
 	}
+	return nil
 }

@@ -17,18 +17,18 @@ func TestParse(t *testing.T) {
 		want Spec
 	}{
 		"the GPUs need no source":                {"falldio.com/gpu", Spec{Name: "falldio.com/gpu", Kind: GPUs}},
-		"everything else is simulated":           {"falldio.com/rdma", Spec{Name: "falldio.com/rdma", Count: 10}},
+		"everything else is simulated":           {"falldio.com/rdma", Spec{Name: "falldio.com/rdma", Kind: Simulated, Count: 10}},
 		"shares of the GPUs need no source":      {"falldio.com/gpu-percent", Spec{Name: "falldio.com/gpu-percent", Kind: Shares}},
 		"shares under another name":              {"nvidia.com/percent=shares,env=X", Spec{Name: "nvidia.com/percent", Kind: Shares, Environment: "X"}},
-		"shares that only have names":            {"falldio.com/gpu-percent=simulated:3", Spec{Name: "falldio.com/gpu-percent", Count: 3}},
+		"shares that only have names":            {"falldio.com/gpu-percent=simulated:3", Spec{Name: "falldio.com/gpu-percent", Kind: Simulated, Count: 3}},
 		"a resource that is not served":          {"falldio.com/gpu-percent=none", Spec{Name: "falldio.com/gpu-percent", Kind: None}},
 		"the GPUs under another name":            {"nvidia.com/gpu=gpus", Spec{Name: "nvidia.com/gpu", Kind: GPUs}},
-		"GPUs that only have names":              {"falldio.com/gpu=simulated:8", Spec{Name: "falldio.com/gpu", Count: 8}},
-		"a simulated resource without a count":   {"falldio.com/rdma=simulated", Spec{Name: "falldio.com/rdma", Count: 10}},
-		"the highest count":                      {"falldio.com/rdma=simulated:10000", Spec{Name: "falldio.com/rdma", Count: 10000}},
-		"a variable of one's own":                {"falldio.com/rdma=simulated:2,env=RDMA_1", Spec{Name: "falldio.com/rdma", Count: 2, Environment: "RDMA_1"}},
+		"GPUs that only have names":              {"falldio.com/gpu=simulated:8", Spec{Name: "falldio.com/gpu", Kind: Simulated, Count: 8}},
+		"a simulated resource without a count":   {"falldio.com/rdma=simulated", Spec{Name: "falldio.com/rdma", Kind: Simulated, Count: 10}},
+		"the highest count":                      {"falldio.com/rdma=simulated:10000", Spec{Name: "falldio.com/rdma", Kind: Simulated, Count: 10000}},
+		"a variable of one's own":                {"falldio.com/rdma=simulated:2,env=RDMA_1", Spec{Name: "falldio.com/rdma", Kind: Simulated, Count: 2, Environment: "RDMA_1"}},
 		"a variable for the GPUs":                {"falldio.com/gpu=gpus,env=_my_gpus", Spec{Name: "falldio.com/gpu", Kind: GPUs, Environment: "_my_gpus"}},
-		"a name that no variable can have as is": {"example.com/a-b.c_d=simulated:1", Spec{Name: "example.com/a-b.c_d", Count: 1}},
+		"a name that no variable can have as is": {"example.com/a-b.c_d=simulated:1", Spec{Name: "example.com/a-b.c_d", Kind: Simulated, Count: 1}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -4,8 +4,10 @@
 package allow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -90,12 +92,7 @@ func (l *List) Empty() bool { return len(l.entries) == 0 }
 
 // Allows reports whether the target may be probed.
 func (l *List) Allows(target Target) bool {
-	for i := range l.entries {
-		if l.entries[i].allows(target) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.entries, func(e entry) bool { return e.allows(target) })
 }
 
 func (e *entry) allows(target Target) bool {
@@ -113,12 +110,5 @@ func (e *entry) hasHost(host string) bool {
 }
 
 func (e *entry) hasPort(target Target) bool {
-	switch e.port {
-	case anyPort:
-		return true
-	case "":
-		return target.port == target.defaultPort
-	default:
-		return target.port == e.port
-	}
+	return e.port == anyPort || target.port == cmp.Or(e.port, target.defaultPort)
 }

@@ -6,6 +6,7 @@
 package allow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -123,10 +124,8 @@ func parseURL(text string) (Target, error) {
 	case parsed.User != nil:
 		return Target{}, errors.New("must not have a user")
 	}
-	t := Target{kind: URL, scheme: parsed.Scheme, port: parsed.Port(), defaultPort: schemePort(parsed.Scheme), path: parsed.RequestURI()}
-	if t.port == "" {
-		t.port = t.defaultPort
-	}
+	t := Target{kind: URL, scheme: parsed.Scheme, defaultPort: schemePort(parsed.Scheme), path: parsed.RequestURI()}
+	t.port = cmp.Or(parsed.Port(), t.defaultPort)
 	if t.host, err = parseHost(parsed.Hostname()); err != nil {
 		return Target{}, err
 	}

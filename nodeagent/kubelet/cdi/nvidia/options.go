@@ -54,37 +54,34 @@ var ErrNoHook = errors.New("the node has no nvidia-cdi-hook, see --nvidia-cdi-ho
 // Where NVIDIA's packages and its GPU Operator have the driver, the hook and the container runtime. The Operator
 // comes first: its driver may run on a node that has an unused one of its own.
 var (
-	driverRoots = []string{"/run/nvidia/driver", "/"}
-	hookPaths   = []string{"/usr/local/nvidia/toolkit/nvidia-cdi-hook", "/usr/bin/nvidia-cdi-hook"}
+	hookPaths = []string{"/usr/local/nvidia/toolkit/nvidia-cdi-hook", "/usr/bin/nvidia-cdi-hook"}
 	// Toolkits before 1.17 have the runtime without the hook.
 	runtimePaths = []string{"/usr/local/nvidia/toolkit/nvidia-container-runtime", "/usr/bin/nvidia-container-runtime"}
 )
 
-// driverProgram tells a directory that has the driver from one that has not.
-const driverProgram = "usr/bin/nvidia-smi"
+const (
+	// operatorsRoot is where the GPU Operator has its driver.
+	operatorsRoot = "/run/nvidia/driver"
+	// driverProgram tells a directory that has the driver from one that has not.
+	driverProgram = "usr/bin/nvidia-smi"
+)
 
 // Locate returns the options with the paths that are empty looked up on the node. found is
 // false if the hook is nowhere to be seen: containers would not start.
 func (o Options) Locate() (located Options, found bool) {
 	if o.DriverRoot == "" {
 		o.DriverRoot = "/"
-		for _, root := range driverRoots {
-			if o.has(filepath.Join(root, driverProgram)) {
-				o.DriverRoot = root
-				break
-			}
+		if o.has(filepath.Join(operatorsRoot, driverProgram)) {
+			o.DriverRoot = operatorsRoot
 		}
 	}
 	if o.HookPath != "" {
 		return o, o.has(o.HookPath)
 	}
-	for _, path := range hookPaths {
-		if o.has(path) {
-			o.HookPath = path
-			return o, true
-		}
+	if at := slices.IndexFunc(hookPaths, o.has); at >= 0 {
+		o.HookPath = hookPaths[at]
 	}
-	return o, false
+	return o, o.HookPath != ""
 }
 
 // Installed reports whether the node has GPUs, their driver, and NVIDIA's Container Toolkit.

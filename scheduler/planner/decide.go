@@ -19,6 +19,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/preemption"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
+	recorder "falldio.github.io/gpu-controller/scheduler/journal"
 )
 
 // Decision is what a scheduling cycle does with a Pod.
@@ -90,7 +91,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	request, err := p.requestOf(attempt)
 	if err != nil {
 		p.registry.Fail(attempt.Group, begin, begin.Add(fallbackRetry))
-		p.recordDecision(&search{attempt: attempt, begin: begin}, journal.Invalid, err.Error(), nil)
+		p.decisions.record(&search{attempt: attempt, begin: begin}, journal.Invalid, err.Error(), nil)
 		return Decision{Wrong: p.say(attempt.Group, v1.WaitsForChange, err.Error())}
 	}
 	if waits := p.devices.Unprepared(attempt); waits != "" {
@@ -110,7 +111,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		s.refused = refused
 		return p.fail(s)
 	}
-	s.questions = p.newQuestions()
+	s.questions = p.decisions.recorder.NewQuestions()
 	if scored && attempt.Group.Alone {
 		return p.tryScored(s)
 	}
@@ -124,7 +125,7 @@ func (p *Planner) tryScored(s *search) Decision {
 	case blocked != nil:
 		return p.waitForMoves(s, blocked)
 	case len(order) > 0:
-		p.recordRanked(s, order)
+		p.decisions.ranked(s, order)
 		return Decision{Order: order}
 	}
 	return p.fail(s)
@@ -338,9 +339,7 @@ func (p *Planner) rank(s *search) (order map[string]int, blocked *blockedMoves) 
 		for i, ranked := range list {
 			order[ranked.Node] = i
 		}
-		if s.questions != nil {
-			s.questions.rank(cluster, s.request, list)
-		}
+		s.questions.Rank(cluster, &s.request.Gang, list, s.request.Except)
 	})
 	last := len(order)
 	for _, node := range gangs.Union(p.faultyNodes(s.attempt), avoidedNodes(s.attempt)) {
@@ -363,7 +362,7 @@ func (p *Planner) seat(s *search, found *seating) Decision {
 		p.registry.Fail(s.attempt.Group, now, now.Add(shortestPause))
 		return Decision{Waits: "its gang has just changed"}
 	}
-	p.recordPlaced(s, found)
+	p.decisions.placed(s, found)
 	for i, m := range found.members {
 		switch {
 		case m.UID != turn:
@@ -415,7 +414,7 @@ func (p *Planner) fail(s *search) Decision {
 	}
 	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: s.begin, Ended: p.clock.Now(), RetryBy: renew, Never: given.never})
 	text := p.sayReason(attempt.Group, given.reason)
-	p.recordDecision(s, journal.Waits, text, nil)
+	p.decisions.record(s, journal.Waits, text, nil)
 	return Decision{Waits: text}
 }
 
@@ -436,7 +435,7 @@ func (p *Planner) Reserve(pod *corev1.Pod, node string) (uint64, error) {
 	if attempt == nil {
 		return 0, errors.New("the Pod is no longer waiting")
 	}
-	s := &search{attempt: attempt, begin: p.clock.Now(), questions: p.newQuestions()}
+	s := &search{attempt: attempt, begin: p.clock.Now(), questions: p.decisions.recorder.NewQuestions()}
 	place, fits := p.placeOn(attempt, node, s.questions)
 	if !fits {
 		return 0, fmt.Errorf("node %s: its GPUs are no longer free", node)
@@ -446,13 +445,13 @@ func (p *Planner) Reserve(pod *corev1.Pod, node string) (uint64, error) {
 	if number == 0 {
 		return 0, errors.New("the Pod is no longer waiting")
 	}
-	p.recordPlaced(s, chosen)
+	p.decisions.placed(s, chosen)
 	return number, nil
 }
 
 // placeOn returns the place that a Pod gets on a node: the one that is kept for it if it
 // is being moved there.
-func (p *Planner) placeOn(attempt *gangs.Attempt, node string, questions *questions) (place placement.Place, fits bool) {
+func (p *Planner) placeOn(attempt *gangs.Attempt, node string, questions *recorder.Questions) (place placement.Place, fits bool) {
 	requester := p.requesterOf(attempt)
 	ready, _, _ := p.sortArrivals(attempt, p.destinationsOf(attempt, requester))
 	if len(ready.places) > 0 && ready.places[0].Node == node {
@@ -461,9 +460,7 @@ func (p *Planner) placeOn(attempt *gangs.Attempt, node string, questions *questi
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
 		shape := p.shapeOf(&attempt.Waiting[0].Shape)
 		place, fits = cluster.On(node, cluster.Request(shape))
-		if questions != nil {
-			questions.on(cluster, shape, node, &place, fits)
-		}
+		questions.On(cluster, shape, node, &place, fits)
 	})
 	return place, fits
 }

@@ -31,7 +31,7 @@ func (p *Planner) waitForClaims(attempt *gangs.Attempt, waits string) Decision {
 	p.registry.Fail(attempt.Group, now, now.Add(shortestPause))
 	p.devices.Await(attempt)
 	waits = p.say(attempt.Group, v1.WaitsForClaims, waits)
-	p.recordDecision(&search{attempt: attempt, begin: now}, journal.Waits, waits, nil)
+	p.decisions.record(&search{attempt: attempt, begin: now}, journal.Waits, waits, nil)
 	return Decision{Waits: waits}
 }
 

@@ -182,6 +182,7 @@ func (f *fixture) begins(leader takeover.Leader) {
 	fencer := binding.NewFencer(f.handle.client, f.clock, "this")
 	f.term, f.binder = takeover.NewTerm(f.takeoverSources(leader, fencer)), binding.NewBinder(f.handle.client, leader, fencer)
 	f.problems = nodeproblems.NewMonitor(f.problemSources())
+	f.decisions = decisions{clock: f.clock, problems: f.problems}
 	f.devices = resourceclaims.NewFollower(f.deviceSources(), cacheLag)
 	f.evictor = eviction.NewEvictor(f.evictionSources())
 	f.nominator = eviction.NewNominator(f.handle.client, f.logger, f.registry)

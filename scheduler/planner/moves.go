@@ -235,7 +235,7 @@ func (s *seating) domainIn(mirror *mirror.Mirror, level int) string {
 func (p *Planner) waitForMoves(s *search, blocked *blockedMoves) Decision {
 	p.registry.Fail(s.attempt.Group, s.begin, s.begin.Add(shortestPause))
 	waits := p.say(s.attempt.Group, v1.WaitsForMoves, blocked.String())
-	p.recordDecision(&search{attempt: s.attempt, begin: s.begin}, journal.Moving, waits, nil)
+	p.decisions.record(&search{attempt: s.attempt, begin: s.begin}, journal.Moving, waits, nil)
 	return Decision{Waits: waits}
 }
 

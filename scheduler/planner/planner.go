@@ -35,7 +35,6 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/eviction"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
-	recorder "falldio.github.io/gpu-controller/scheduler/journal"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 	"falldio.github.io/gpu-controller/scheduler/nodeproblems"
 	"falldio.github.io/gpu-controller/scheduler/queues"
@@ -94,9 +93,8 @@ type Planner struct {
 	// reports says why gangs wait, and may tell autoscalers about their members.
 	reports *unschedulable.Reporter
 	// line is the gangs that wait in GPUQueues.
-	line *queues.Line
-	// recorder records the decisions; nil if they are not recorded.
-	recorder *recorder.Recorder
+	line      *queues.Line
+	decisions decisions
 }
 
 // New returns a Planner. It starts watching Pods with the handle's informers, and runs
@@ -118,6 +116,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader t
 	p.nominator = eviction.NewNominator(handle.ClientSet(), logger, p.registry)
 	p.term = takeover.NewTerm(p.takeoverSources(leader, fencer))
 	p.problems = nodeproblems.NewMonitor(p.problemSources())
+	p.decisions = decisions{clock: clock, problems: p.problems}
 	p.devices = resourceclaims.NewFollower(p.deviceSources(), cacheLag)
 	p.mirror.SetPreferenceTolerance(args.PreferenceTolerance)
 	p.registry.Handle(args.GPUResources)

@@ -108,7 +108,7 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, pr
 		}
 		return why
 	}
-	s.questions = p.newQuestions()
+	s.questions = p.decisions.recorder.NewQuestions()
 	found := p.preemption(s, taken) //nolint:contextcheck // its trials end with the cycle, which is not cancelled
 	switch {
 	case found.plan == nil && found.arriving:
@@ -125,7 +125,7 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, pr
 	}
 	said := p.makeRoom(ctx, pod, s, found)
 	if said != victimsLeaving { // else it was recorded when they were told
-		p.recordPreemption(s, found, said)
+		p.decisions.preempts(s, found, said)
 	}
 	return said
 }

@@ -94,7 +94,7 @@ func (p *Planner) waitInQueue(attempt *gangs.Attempt, waits string) Decision {
 	p.filters.FoundNone(attempt.Group.Key, nil, nil) // no node was asked
 	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: now, Ended: now, RetryBy: now.Add(fallbackRetry)})
 	waits = p.say(attempt.Group, v1.WaitsForQueue, waits)
-	p.recordDecision(&search{attempt: attempt, begin: now}, journal.Queued, waits, nil)
+	p.decisions.record(&search{attempt: attempt, begin: now}, journal.Queued, waits, nil)
 	return Decision{Waits: waits}
 }
 

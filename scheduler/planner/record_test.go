@@ -269,7 +269,7 @@ func TestAReplayDecidesAsTheSchedulerDid(t *testing.T) {
 			}
 			for range 150 {
 				r.step()
-				if got, want := r.recorder.Position().Digest, r.digest(); got != want {
+				if got, want := r.decisions.recorder.Position().Digest, r.digest(); got != want {
 					t.Fatalf("the journal has a cluster with digest %s, the mirror has %s", got, want)
 				}
 			}

@@ -103,9 +103,9 @@ func TestScaleWithAJournal(t *testing.T) {
 func (r *scaleRun) turn(journal *switchedRecorder, on bool) (rate journalRate, placed int) {
 	r.t.Helper()
 	if journal.on = on; on {
-		r.recorder = journal.Recorder
+		r.decisions.recorder = journal.Recorder
 	} else {
-		r.recorder = nil
+		r.decisions.recorder = nil
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -189,7 +189,7 @@ func (r *scaleRun) journals(results *journalResults) (journal *switchedRecorder,
 		r.t.Fatal(err)
 	}
 	journal = &switchedRecorder{Recorder: in, directory: directory, on: true}
-	r.recorder = in
+	r.decisions.recorder = in
 	r.mirror.Record(journal)
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan struct{})
@@ -205,7 +205,7 @@ func (r *scaleRun) journals(results *journalResults) (journal *switchedRecorder,
 	}
 	results.CheckpointMilliseconds, results.CheckpointBytes = (processTime(r.t)-cpu).Seconds()*1000, sizeOf(r.t, directory)
 	return journal, func() uint64 {
-		r.recorder = nil
+		r.decisions.recorder = nil
 		r.mirror.Record(nil)
 		cancel()
 		<-done

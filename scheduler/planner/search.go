@@ -10,6 +10,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
+	recorder "falldio.github.io/gpu-controller/scheduler/journal"
 )
 
 // search is an attempt to place a gang, and collects what is found out on the way.
@@ -24,7 +25,7 @@ type search struct {
 	check   *filters.Checker
 	refused *filters.Refusals
 	// questions collects the questions to the engine; nil if they are not recorded.
-	questions *questions
+	questions *recorder.Questions
 }
 
 // key returns the key for what is known of the gang after this attempt.
@@ -43,10 +44,7 @@ func (s *search) plan(cluster *placement.Cluster, request *gangs.Request) (plan 
 	if s.check != nil {
 		gang.Checker = s.check
 	}
-	if s.questions == nil {
-		return cluster.Plan(&gang)
-	}
-	return s.questions.plan(cluster, &gang, request.Only)
+	return s.questions.Plan(cluster, &gang, request.Only)
 }
 
 // requestFor groups members by their needs, and by what filters look at. The first ones, as

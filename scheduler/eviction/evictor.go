@@ -64,6 +64,10 @@ type Evictor struct {
 	// running are the groups whose victims are being deleted.
 	running groupSet
 	budgets budgets
+	// nominations are the nodes that others get for that.
+	nominations nominations
+	// arrivalAwaited is true if a preemptor waits for Pods to be bound.
+	arrivalAwaited atomic.Bool
 	// evictingPartial is true while Pods of incomplete gangs are being evicted.
 	evictingPartial atomic.Bool
 }
@@ -76,6 +80,12 @@ func (e *Evictor) Begin(group string) bool { return e.running.add(group) }
 
 // UnderWay reports whether the victims of a group are being stopped.
 func (e *Evictor) UnderWay(group string) bool { return e.running.has(group) }
+
+// AwaitArrivals has Arrived say once that a preemptor waits for Pods to be bound.
+func (e *Evictor) AwaitArrivals() { e.arrivalAwaited.Store(true) }
+
+// Arrived records that a Pod was bound, and reports whether a preemptor has waited for that.
+func (e *Evictor) Arrived() bool { return e.arrivalAwaited.CompareAndSwap(true, false) }
 
 // Mark records that Pods are about to be stopped, as far as budgets allow: they count as leaving from now on. Those that are gone by now have
 // been forgotten before: nothing would ever remove their marks.

@@ -135,14 +135,13 @@ func TestNominationsEndWithTheClaims(t *testing.T) {
 	leader, other := member("gang", 2, 0, ""), member("gang", 2, 1, "")
 	f.registry.Observe(leader)
 	f.registry.Observe(other)
-	n := NewNominator(f.client, f.sources.Logger, f.registry)
-	n.Nominate(t.Context(), f.registry.Member(leader.UID).Group().Key, map[types.UID]string{leader.UID: "a"}, leader.UID)
-	n.End(t.Context(), func(string) bool { return true })
-	if node := n.Nominated(leader); node != "a" || n.Nominated(other) != "" {
-		t.Errorf("nominated for %q and %q", node, n.Nominated(other))
+	f.Nominate(t.Context(), f.registry.Member(leader.UID).Group().Key, map[types.UID]string{leader.UID: "a"}, leader.UID)
+	f.EndNominations(t.Context(), func(string) bool { return true })
+	if node := f.Nominated(leader); node != "a" || f.Nominated(other) != "" {
+		t.Errorf("nominated for %q and %q", node, f.Nominated(other))
 	}
-	n.End(t.Context(), func(string) bool { return false })
-	if node := n.Nominated(leader); node != "" || len(n.byGroup) > 0 {
-		t.Errorf("at the end: nominated for %q, %d groups", node, len(n.byGroup))
+	f.EndNominations(t.Context(), func(string) bool { return false })
+	if node := f.Nominated(leader); node != "" || len(f.nominations.byGroup) > 0 {
+		t.Errorf("at the end: nominated for %q, %d groups", node, len(f.nominations.byGroup))
 	}
 }

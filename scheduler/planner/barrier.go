@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -148,4 +149,20 @@ func (p *Planner) Refuse(uid types.UID, number uint64, node string) string {
 	}
 	p.activate([]*corev1.Pod{member.Pod()})
 	return fmt.Sprintf("node %s refused it, trying other nodes", node)
+}
+
+// Bind binds a Pod to the node of its seat of a plan, with the names of its cards. When
+// it returns, the outcome is known. The seat may be taken away at any time, and the Pod
+// may even have another one before its Binding is retried: the plan's number tells them
+// apart.
+func (p *Planner) Bind(ctx context.Context, pod *corev1.Pod, node string, plan uint64) error {
+	if member := p.registry.Member(pod.UID); member != nil {
+		pod = member.Pod() // the latest version
+	}
+	return p.binder.Bind(ctx, pod, node, func() (string, error) {
+		if seat, hasSeat := p.registry.SeatOf(pod.UID); !hasSeat || seat.Plan != plan || seat.Node != node {
+			return "", fmt.Errorf("the Pod no longer has its place on node %s", node)
+		}
+		return p.mirror.Assignment(pod)
+	})
 }

@@ -296,3 +296,11 @@ func (c *claims) count() (starving, preempting int) {
 	}
 	return starving, preempting
 }
+
+// clearing reports whether a gang claims nodes that Pods leave for it.
+func (c *claims) clearing(group string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.list[group]
+	return one != nil && !one.starving
+}

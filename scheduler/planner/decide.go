@@ -17,9 +17,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/preemption"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
-	recorder "falldio.github.io/gpu-controller/scheduler/journal"
 )
 
 // Decision is what a scheduling cycle does with a Pod.
@@ -34,6 +32,32 @@ type Decision struct {
 	// Waits is why the Pod gets no seat for now. Wrong is why it never will unless it
 	// changes.
 	Waits, Wrong string
+}
+
+// cycleKey is where a scheduling cycle keeps its Decision.
+const cycleKey fwk.StateKey = "falldio.com/decision"
+
+// Cycle passes the Decision of plugin GPUGang to the other plugins in a scheduling cycle.
+type Cycle struct {
+	Decision
+}
+
+var _ fwk.StateData = (*Cycle)(nil)
+
+// Clone implements fwk.StateData. A Cycle does not change.
+func (c *Cycle) Clone() fwk.StateData { return c }
+
+// Write stores the Cycle for the other plugins.
+func (c *Cycle) Write(state fwk.CycleState) { state.Write(cycleKey, c) }
+
+// CycleOf returns the Cycle that GPUGang stored; nil for Pods that it does not handle.
+func CycleOf(state fwk.CycleState) *Cycle {
+	data, err := state.Read(cycleKey)
+	if err != nil {
+		return nil
+	}
+	cycle, _ := data.(*Cycle)
+	return cycle
 }
 
 // StartCycle decides on a Pod at the start of its scheduling cycle. A Pod that has a seat
@@ -85,7 +109,7 @@ func (p *Planner) waitUntilCurrent(pod *corev1.Pod) Decision {
 func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool) Decision {
 	begin := p.clock.Now()
 	p.filters.Begin(begin)
-	if attempt.Err == nil && !p.watchLabels(attempt) {
+	if attempt.Err == nil && !p.finder.watchLabels(attempt) {
 		p.refresh(nodes)
 	}
 	request, err := p.requestOf(attempt)
@@ -120,7 +144,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 
 // tryScored looks for nodes for a Pod that is alone, of which the profile's scores choose one.
 func (p *Planner) tryScored(s *search) Decision {
-	order, blocked := p.rank(s)
+	order, blocked := p.finder.rank(s)
 	switch {
 	case blocked != nil:
 		return p.waitForMoves(s, blocked)
@@ -134,7 +158,7 @@ func (p *Planner) tryScored(s *search) Decision {
 // tryPlan looks for places for all Pods of an attempt. What it did not find is remembered until more is freed than at the beginning.
 func (p *Planner) tryPlan(s *search, freed uint64) Decision {
 	s.check = p.filters.CheckerUnlessTrusted(s.request)
-	found, blocked := p.plan(s)
+	found, blocked := p.finder.plan(s)
 	p.metrics.plans.Observe(p.clock.Since(s.begin).Seconds())
 	s.refused = s.check.Outcome()
 	p.filters.SearchEnded(s.request, found != nil, s.refused)
@@ -150,31 +174,12 @@ func (p *Planner) tryPlan(s *search, freed uint64) Decision {
 
 // requestOf translates an attempt into the engine's terms.
 func (p *Planner) requestOf(attempt *gangs.Attempt) (*gangs.Request, error) {
-	request, err := p.requestLater(attempt)
+	request, err := p.finder.requestLater(attempt)
 	if err != nil {
 		return nil, err
 	}
 	request.Kept = p.claimedByOthers(attempt)
 	request.Except = slices.Concat(request.Kept, request.Except)
-	return request, nil
-}
-
-// requestLater is requestOf for a time at which no node is claimed any more.
-func (p *Planner) requestLater(attempt *gangs.Attempt) (*gangs.Request, error) {
-	if attempt.Err != nil {
-		return nil, attempt.Err
-	}
-	request := p.requestFor(attempt.Waiting, attempt.Need)
-	request.Except = slices.Clone(attempt.Refused)
-	if attempt.Labels.Level == "" {
-		return request, nil
-	}
-	level, err := p.levels.Number(attempt.Labels.Level)
-	if err != nil {
-		return nil, err
-	}
-	request.Level, request.Required = level, attempt.Labels.Required
-	request.Near = p.mirror.DomainOf(attempt.Placed, level)
 	return request, nil
 }
 
@@ -188,7 +193,7 @@ func (p *Planner) claimedByOthers(attempt *gangs.Attempt) []string {
 	if len(nodes) == 0 {
 		return nil
 	}
-	requester := p.requesterOf(attempt)
+	requester := p.finder.requesterOf(attempt)
 	if requester.Pods == nil {
 		return nodes
 	}
@@ -215,142 +220,15 @@ func (p *Planner) precedenceOf(attempt *gangs.Attempt) func(*claim) bool {
 	}
 }
 
-// watchLabels returns false if the nodes have to be refreshed, because a Pod selects by
-// labels that were not tracked so far.
-func (p *Planner) watchLabels(attempt *gangs.Attempt) bool {
-	known := true
-	for i, m := range attempt.Waiting {
-		if i == 0 || !sameQuestions(&m.Shape, &attempt.Waiting[i-1].Shape) {
-			known = p.mirror.Watch(&m.Shape) && known
-		}
-	}
-	return known
-}
-
-// sameQuestions reports whether two shapes are known to refer to the same labels and resources.
-func sameQuestions(a, b *placement.Shape) bool {
-	return a.Selector == b.Selector && a.Preference == b.Preference && slices.Equal(a.Others, b.Others)
-}
-
 // learn counts Pods as demand that have not been counted yet, and reports whether there are any.
 func (p *Planner) learn(attempt *gangs.Attempt) (news bool) {
 	for _, m := range attempt.Waiting {
 		if !m.Learned {
 			m.Learned, news = true, true
-			p.mirror.Learn(p.shapeOf(&m.Shape), p.line.ExpectedToEnd(m.Pod()))
+			p.mirror.Learn(p.finder.shapeOf(&m.Shape), p.line.ExpectedToEnd(m.Pod()))
 		}
 	}
 	return news
-}
-
-// plan returns places for a gang, or nil. blocked is set if the gang has to wait for
-// places that are kept for it.
-func (p *Planner) plan(s *search) (found *seating, blocked *blockedMoves) {
-	requester := p.requesterOf(s.attempt)
-	if destinations := p.destinationsOf(s.attempt, requester); len(destinations) > 0 {
-		return p.planAround(s, requester, destinations)
-	}
-	p.mirror.For(requester, func(cluster *placement.Cluster) { found = p.planIn(cluster, s, s.request) })
-	return found, nil
-}
-
-// planIn returns places for a gang in the cluster as it is, or nil: those that its members are
-// nominated for, if they are good.
-func (p *Planner) planIn(cluster *placement.Cluster, s *search, request *gangs.Request) *seating {
-	if nominated := p.onNominated(s.attempt, request); nominated != nil {
-		if found := p.planAnywhere(cluster, s, nominated); found != nil {
-			return found
-		}
-	}
-	return p.planAnywhere(cluster, s, request)
-}
-
-// planAnywhere returns places for a gang, if possible on nodes without faults that do not refuse Pods
-// and that none of its members avoids.
-func (p *Planner) planAnywhere(cluster *placement.Cluster, s *search, request *gangs.Request) *seating {
-	for _, last := range p.lastChoices(s.attempt) {
-		if found := p.planOn(cluster, s, request.Without(last)); found != nil {
-			return found
-		}
-	}
-	return p.planOn(cluster, s, request)
-}
-
-// lastChoices returns which nodes to leave out at first, fewer and fewer: those with faults and
-// those that the gang's members avoid, then only the former.
-func (p *Planner) lastChoices(attempt *gangs.Attempt) [][]string {
-	faulty, avoided := p.faultyNodes(attempt), avoidedNodes(attempt)
-	var choices [][]string
-	if len(avoided) > 0 {
-		choices = append(choices, gangs.Union(faulty, avoided))
-	}
-	if len(faulty) > 0 {
-		choices = append(choices, faulty)
-	}
-	return choices
-}
-
-// faultyNodes returns the nodes on which Pods could not be bound or started lately.
-func (p *Planner) faultyNodes(attempt *gangs.Attempt) []string {
-	return p.problems.LastChoices(attempt.Waiting[0].Pod().Namespace)
-}
-
-// avoidedNodes returns the nodes that members of a gang use only if they find room on no others.
-func avoidedNodes(attempt *gangs.Attempt) (nodes []string) {
-	for _, m := range attempt.Waiting {
-		nodes = append(nodes, snapshot.AvoidedNodes(m.Pod())...)
-	}
-	slices.Sort(nodes)
-	return slices.Compact(nodes)
-}
-
-// planOn returns places for a gang near its other members or, if that is not possible and not
-// required, anywhere.
-func (p *Planner) planOn(cluster *placement.Cluster, s *search, request *gangs.Request) (found *seating) {
-	request.NearFirst(func(request *gangs.Request) bool {
-		plan, fits, err := s.plan(cluster, request)
-		if err != nil {
-			p.logger.Error(err, "A gang can't be planned", "gang", s.attempt.Group.Key)
-		}
-		if fits {
-			found = &seating{}
-			found.members, found.places = request.Assign(plan)
-			preferNominated(plan, found.members, found.places)
-		}
-		return fits
-	})
-	return found
-}
-
-// rank returns the order of the nodes that have room for a Pod. A Pod that is being moved
-// goes to the place that is kept for it; blocked is set if that is not free yet.
-func (p *Planner) rank(s *search) (order map[string]int, blocked *blockedMoves) {
-	requester := p.requesterOf(s.attempt)
-	ready, blocked, _ := p.sortArrivals(s.attempt, p.destinationsOf(s.attempt, requester))
-	switch {
-	case blocked.pods > 0:
-		return nil, blocked
-	case len(ready.places) > 0:
-		return map[string]int{ready.places[0].Node: 0}, nil
-	}
-	order = map[string]int{}
-	p.mirror.For(requester, func(cluster *placement.Cluster) {
-		list := cluster.Rank(cluster.Request(s.request.Roles[0].Shape), cluster.Root())
-		for i, ranked := range list {
-			order[ranked.Node] = i
-		}
-		s.questions.Rank(cluster, &s.request.Gang, list, s.request.Except)
-	})
-	last := len(order)
-	for _, node := range gangs.Union(p.faultyNodes(s.attempt), avoidedNodes(s.attempt)) {
-		if rank, fits := order[node]; fits {
-			order[node] = last + rank
-		}
-	}
-	for _, node := range s.request.Except {
-		delete(order, node)
-	}
-	return order, nil
 }
 
 // seat carries out a plan.
@@ -401,6 +279,24 @@ func uidsOf(members []*gangs.Member) []types.UID {
 	return uids
 }
 
+// endPlaces ends what is kept for a gang that has got its place, or no longer waits.
+func (p *Planner) endPlaces(group string) {
+	claimed, reserved := p.claims.drop(group), p.line.Drop(group)
+	if claimed || reserved {
+		p.wake()
+		p.admitTurnedAway()
+	}
+}
+
+// waitForMoves lets a gang wait until places that are kept for it are free, or no longer
+// kept: both wake it.
+func (p *Planner) waitForMoves(s *search, blocked *blockedMoves) Decision {
+	p.registry.Fail(s.attempt.Group, s.begin, s.begin.Add(shortestPause))
+	waits := p.say(s.attempt.Group, v1.WaitsForMoves, blocked.String())
+	p.decisions.record(&search{attempt: s.attempt, begin: s.begin}, journal.Moving, waits, nil)
+	return Decision{Waits: waits}
+}
+
 // fail explains why a gang has no place, and schedules the next attempt.
 func (p *Planner) fail(s *search) Decision {
 	attempt := s.attempt
@@ -436,7 +332,7 @@ func (p *Planner) Reserve(pod *corev1.Pod, node string) (uint64, error) {
 		return 0, errors.New("the Pod is no longer waiting")
 	}
 	s := &search{attempt: attempt, begin: p.clock.Now(), questions: p.decisions.recorder.NewQuestions()}
-	place, fits := p.placeOn(attempt, node, s.questions)
+	place, fits := p.finder.placeOn(attempt, node, s.questions)
 	if !fits {
 		return 0, fmt.Errorf("node %s: its GPUs are no longer free", node)
 	}
@@ -447,20 +343,4 @@ func (p *Planner) Reserve(pod *corev1.Pod, node string) (uint64, error) {
 	}
 	p.decisions.placed(s, chosen)
 	return number, nil
-}
-
-// placeOn returns the place that a Pod gets on a node: the one that is kept for it if it
-// is being moved there.
-func (p *Planner) placeOn(attempt *gangs.Attempt, node string, questions *recorder.Questions) (place placement.Place, fits bool) {
-	requester := p.requesterOf(attempt)
-	ready, _, _ := p.sortArrivals(attempt, p.destinationsOf(attempt, requester))
-	if len(ready.places) > 0 && ready.places[0].Node == node {
-		return ready.places[0], true
-	}
-	p.mirror.For(requester, func(cluster *placement.Cluster) {
-		shape := p.shapeOf(&attempt.Waiting[0].Shape)
-		place, fits = cluster.On(node, cluster.Request(shape))
-		questions.On(cluster, shape, node, &place, fits)
-	})
-	return place, fits
 }

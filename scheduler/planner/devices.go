@@ -14,17 +14,6 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 )
 
-// deviceSources are what is told of resource claims, and from where they are known.
-func (p *Planner) deviceSources() resourceclaims.Sources {
-	return resourceclaims.Sources{
-		Client: p.handle.ClientSet(), Informers: p.handle.SharedInformerFactory(), Manager: p.handle.SharedDRAManager(), Clock: p.clock, Logger: p.logger,
-		Term: p.term, Registry: p.registry, Do: p.do, Forget: p.forgetPod, Activate: p.activate, Wake: p.wake, WakeAll: p.wakeAll,
-	}
-}
-
-// Devices returns what follows resource claims.
-func (p *Planner) Devices() *resourceclaims.Follower { return p.devices }
-
 // waitForClaims has a gang tried again when a claim has changed, and after a while.
 func (p *Planner) waitForClaims(attempt *gangs.Attempt, waits string) Decision {
 	now := p.clock.Now()
@@ -58,7 +47,7 @@ func (p *Planner) PlannedDevices(pod *corev1.Pod, decision *Decision) resourcecl
 		return places
 	}
 	for node := range decision.Order {
-		place, fits := p.placeOn(attempt, node, nil)
+		place, fits := p.finder.placeOn(attempt, node, nil)
 		if !fits {
 			continue
 		}

@@ -69,7 +69,7 @@ func (p *Planner) diagnose(attempt *gangs.Attempt, request *gangs.Request) (expl
 	if request.Required {
 		request = request.In(request.Near)
 	}
-	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) { explanation, err = cluster.Explain(&request.Gang) })
+	p.mirror.For(p.finder.requesterOf(attempt), func(cluster *placement.Cluster) { explanation, err = cluster.Explain(&request.Gang) })
 	return explanation, err
 }
 
@@ -165,8 +165,8 @@ func withoutRefused(s *search) *gangs.Request {
 // reservedForOthers returns a note if a gang would fit were it not for reservations.
 func (p *Planner) reservedForOthers(s *search) string {
 	fits := false
-	gpus := p.mirror.WithoutReservations(p.requesterOf(s.attempt), func(cluster *placement.Cluster) {
-		fits = p.planIn(cluster, s.unrecorded(), s.request) != nil
+	gpus := p.mirror.WithoutReservations(p.finder.requesterOf(s.attempt), func(cluster *placement.Cluster) {
+		fits = p.finder.planIn(cluster, s.unrecorded(), s.request) != nil
 	})
 	switch {
 	case !fits:
@@ -183,9 +183,9 @@ func (p *Planner) reservedForOthers(s *search) string {
 // keysOf identifies what a gang asks for, and what its Pods look like to filters.
 func (p *Planner) keysOf(attempt *gangs.Attempt, request *gangs.Request) filters.Keys {
 	blocking := ""
-	if requester := p.requesterOf(attempt); requester.Pods != nil {
+	if requester := p.finder.requesterOf(attempt); requester.Pods != nil {
 		// If other reservations block it, or are for it, it sees another cluster.
-		blocking = p.mirror.BlockingKey(requester) + "\x00" + strings.Join(slices.Sorted(maps.Keys(p.destinationsOf(attempt, requester))), " ")
+		blocking = p.mirror.BlockingKey(requester) + "\x00" + strings.Join(slices.Sorted(maps.Keys(p.finder.destinationsOf(attempt, requester))), " ")
 	}
 	if shadows := p.line.ShadowKey(attempt); shadows != "" {
 		blocking += "\x00ahead " + shadows

@@ -157,7 +157,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	args, clock := config.DefaultGangArgs(), clocktesting.NewFakeClock(beginning)
 	logger := ktesting.NewLogger(tb, ktesting.NewConfig())
 	f := &fixture{t: tb, handle: handle, clock: clock, infos: map[string]*framework.NodeInfo{}, Planner: &Planner{
-		args: args, levels: args.Levels(), logger: logger, clock: clock, handle: handle,
+		args: args, logger: logger, clock: clock, handle: handle,
 		registry: gangs.NewRegistry(gangs.Timing{
 			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: fallbackRetry, Settle: cacheLag, MaxRefusals: args.MaxRefusals,
 			Pauses: gangs.Pauses{Factor: pauseFactor, Shortest: shortestPause, Longest: longestPause},
@@ -169,6 +169,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	f.begins(leadership.Always())
 	f.filters = filters.NewConsultant(f.filterSources())
 	f.line, f.reports = f.newLine(), newReporter(f.Planner)
+	f.finder = f.newFinder()
 	f.registry.Serve(ours)
 	f.registry.Start()
 	if !f.term.IsCurrent() {
@@ -182,10 +183,11 @@ func (f *fixture) begins(leader takeover.Leader) {
 	fencer := binding.NewFencer(f.handle.client, f.clock, "this")
 	f.term, f.binder = takeover.NewTerm(f.takeoverSources(leader, fencer)), binding.NewBinder(f.handle.client, leader, fencer)
 	f.problems = nodeproblems.NewMonitor(f.problemSources())
+	f.finder = f.newFinder()
 	f.decisions = decisions{clock: f.clock, problems: f.problems}
 	f.devices = resourceclaims.NewFollower(f.deviceSources(), cacheLag)
 	f.evictor = eviction.NewEvictor(f.evictionSources())
-	f.nominator = eviction.NewNominator(f.handle.client, f.logger, f.registry)
+	f.tidier = mirrorTidier{mirror: f.mirror, registry: f.registry}
 }
 
 // addNode adds a node in a leaf, with so many cards: node-0, node-1 and so on.

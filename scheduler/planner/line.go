@@ -15,20 +15,15 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
-// newLine returns the queues.Line of the gangs that the Planner plans.
-func (p *Planner) newLine() *queues.Line {
-	return queues.NewLine(queues.Sources{
-		Args: p.args, Clock: p.clock, Logger: p.logger, Registry: p.registry, Mirror: p.mirror, Filters: p.filters, Namespace: p.namespace,
-	}, lineCore{p})
-}
-
 // lineCore implements queues.Core.
 type lineCore struct{ planner *Planner }
 
 func (c lineCore) RequestLater(attempt *gangs.Attempt) (*gangs.Request, error) {
-	return c.planner.requestLater(attempt)
+	return c.planner.finder.requestLater(attempt)
 }
-func (c lineCore) ShapeOf(shape *placement.Shape) placement.Shape { return c.planner.shapeOf(shape) }
+func (c lineCore) ShapeOf(shape *placement.Shape) placement.Shape {
+	return c.planner.finder.shapeOf(shape)
+}
 func (c lineCore) UnpreparedClaims(attempt *gangs.Attempt) string {
 	return c.planner.devices.Unprepared(attempt)
 }

@@ -11,8 +11,6 @@ import (
 
 	"k8s.io/klog/v2"
 
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -57,19 +55,6 @@ func (b *blockedMoves) String() string {
 	return fmt.Sprintf("%d Pods of its gang are being moved: their places on %s are kept for them and not free yet", b.pods, where)
 }
 
-// requesterOf returns an attempt's requester, for the mirror.
-func (p *Planner) requesterOf(attempt *gangs.Attempt) *mirror.Requester {
-	requester := &mirror.Requester{Priority: attempt.Priority, Shadows: p.line.Shadows(attempt)}
-	if !p.mirror.HasReservations() {
-		return requester
-	}
-	requester.Pods = make(map[string]bool, len(attempt.Waiting))
-	for _, m := range attempt.Waiting {
-		requester.Pods[keyOf(m)] = true
-	}
-	return requester
-}
-
 func keyOf(m *gangs.Member) string {
 	pod := m.Pod()
 	return reservation.PodKey(pod.Namespace, pod.Name)
@@ -77,11 +62,11 @@ func keyOf(m *gangs.Member) string {
 
 // destinationsOf returns where members of an attempt are moved to, by keyOf. Nodes
 // that refused a member don't count.
-func (p *Planner) destinationsOf(attempt *gangs.Attempt, requester *mirror.Requester) map[string]mirror.Destination {
+func (f *finder) destinationsOf(attempt *gangs.Attempt, requester *mirror.Requester) map[string]mirror.Destination {
 	if requester.Pods == nil {
 		return nil
 	}
-	destinations := p.mirror.Destinations(requester.Pods)
+	destinations := f.mirror.Destinations(requester.Pods)
 	for pod, one := range destinations {
 		if slices.Contains(attempt.Refused, one.Node) {
 			delete(destinations, pod)
@@ -100,8 +85,8 @@ const (
 )
 
 // checkArrival returns the place that is kept for a Pod if the Pod can take it now.
-func (p *Planner) checkArrival(cluster *placement.Cluster, m *gangs.Member, to *mirror.Destination) (placement.Place, arrival) {
-	request := cluster.Request(p.shapeOf(&m.Shape))
+func (f *finder) checkArrival(cluster *placement.Cluster, m *gangs.Member, to *mirror.Destination) (placement.Place, arrival) {
+	request := cluster.Request(f.shapeOf(&m.Shape))
 	reason, err := cluster.Fit(to.Node, request)
 	if to.Paused && reason == placement.ResourceTooSmall { // slices that are not offered are as if there were none
 		return placement.Place{}, arrivesLater
@@ -141,12 +126,12 @@ func (p *Planner) checkArrival(cluster *placement.Cluster, m *gangs.Member, to *
 // for them, those whose places are not free yet, and the rest. Reservations for others
 // don't matter here: they were planned alongside these places, and may have to wait until
 // these Pods are there.
-func (p *Planner) sortArrivals(attempt *gangs.Attempt, destinations map[string]mirror.Destination) (ready *seating, blocked *blockedMoves, rest []*gangs.Member) {
+func (f *finder) sortArrivals(attempt *gangs.Attempt, destinations map[string]mirror.Destination) (ready *seating, blocked *blockedMoves, rest []*gangs.Member) {
 	ready, blocked = &seating{}, &blockedMoves{}
 	if len(destinations) == 0 {
 		return ready, blocked, attempt.Waiting
 	}
-	p.mirror.For(&mirror.Requester{All: true}, func(cluster *placement.Cluster) {
+	f.mirror.For(&mirror.Requester{All: true}, func(cluster *placement.Cluster) {
 		cluster.Try(func() bool {
 			for _, m := range attempt.Waiting {
 				to, moved := destinations[keyOf(m)]
@@ -154,9 +139,9 @@ func (p *Planner) sortArrivals(attempt *gangs.Attempt, destinations map[string]m
 					rest = append(rest, m)
 					continue
 				}
-				switch place, when := p.checkArrival(cluster, m, &to); when {
+				switch place, when := f.checkArrival(cluster, m, &to); when {
 				case arrivesNow:
-					p.occupy(cluster, m, place) // two Pods may go to one node
+					f.occupy(cluster, m, place) // two Pods may go to one node
 					ready.add(m, place)
 				case arrivesLater:
 					blocked.add(to.Node)
@@ -171,9 +156,9 @@ func (p *Planner) sortArrivals(attempt *gangs.Attempt, destinations map[string]m
 }
 
 // occupy counts a place as taken until the cluster's changes are undone.
-func (p *Planner) occupy(cluster *placement.Cluster, m *gangs.Member, place placement.Place) {
+func (f *finder) occupy(cluster *placement.Cluster, m *gangs.Member, place placement.Place) {
 	if err := cluster.Place(placement.Pod{Name: "arriving/" + string(m.UID), Node: place.Node, Use: place.Use}); err != nil {
-		p.logger.Error(err, "A place can't be counted", "pod", klog.KObj(m.Pod()), "node", place.Node)
+		f.logger.Error(err, "A place can't be counted", "pod", klog.KObj(m.Pod()), "node", place.Node)
 	}
 }
 
@@ -181,13 +166,13 @@ func (p *Planner) occupy(cluster *placement.Cluster, m *gangs.Member, place plac
 // that are kept for them; the others are planned around them. If any of those places is
 // not free yet, a gang that has to start waits; one that already runs takes those that
 // are free.
-func (p *Planner) planAround(s *search, requester *mirror.Requester, destinations map[string]mirror.Destination) (*seating, *blockedMoves) {
-	ready, blocked, rest := p.sortArrivals(s.attempt, destinations)
+func (f *finder) planAround(s *search, requester *mirror.Requester, destinations map[string]mirror.Destination) (*seating, *blockedMoves) {
+	ready, blocked, rest := f.sortArrivals(s.attempt, destinations)
 	need := s.attempt.Need - len(ready.members)
 	if blocked.pods > 0 && len(s.attempt.Placed) == 0 && need > 0 {
 		return nil, blocked
 	}
-	if len(rest) > 0 && !p.planRest(s, requester, ready, rest, max(0, need-blocked.pods)) {
+	if len(rest) > 0 && !f.planRest(s, requester, ready, rest, max(0, need-blocked.pods)) {
 		return nil, nil
 	}
 	if len(ready.members) == 0 && blocked.pods > 0 {
@@ -198,17 +183,17 @@ func (p *Planner) planAround(s *search, requester *mirror.Requester, destination
 
 // planRest adds places for the members that are not being moved. It reports whether
 // enough of them fit.
-func (p *Planner) planRest(s *search, requester *mirror.Requester, ready *seating, rest []*gangs.Member, need int) (fits bool) {
-	others := p.requestFor(rest, need)
+func (f *finder) planRest(s *search, requester *mirror.Requester, ready *seating, rest []*gangs.Member, need int) (fits bool) {
+	others := f.requestFor(rest, need)
 	others.Level, others.Required, others.Except = s.request.Level, s.request.Required, s.request.Except
-	others.Near = cmp.Or(ready.domainIn(p.mirror, others.Level), s.request.Near)
-	around := &search{attempt: s.attempt, request: others, check: p.filters.CheckerUnlessTrusted(others), questions: s.questions}
-	p.mirror.For(requester, func(cluster *placement.Cluster) {
+	others.Near = cmp.Or(ready.domainIn(f.mirror, others.Level), s.request.Near)
+	around := &search{attempt: s.attempt, request: others, check: f.filters.CheckerUnlessTrusted(others), questions: s.questions}
+	f.mirror.For(requester, func(cluster *placement.Cluster) {
 		cluster.Try(func() bool {
 			for i, m := range ready.members {
-				p.occupy(cluster, m, ready.places[i])
+				f.occupy(cluster, m, ready.places[i])
 			}
-			found := p.planIn(cluster, around, others)
+			found := f.planIn(cluster, around, others)
 			if fits = found != nil; fits {
 				ready.members, ready.places = append(ready.members, found.members...), append(ready.places, found.places...)
 			}
@@ -230,18 +215,9 @@ func (s *seating) domainIn(mirror *mirror.Mirror, level int) string {
 	return mirror.DomainOfNodes(nodes, level)
 }
 
-// waitForMoves lets a gang wait until places that are kept for it are free, or no longer
-// kept: both wake it.
-func (p *Planner) waitForMoves(s *search, blocked *blockedMoves) Decision {
-	p.registry.Fail(s.attempt.Group, s.begin, s.begin.Add(shortestPause))
-	waits := p.say(s.attempt.Group, v1.WaitsForMoves, blocked.String())
-	p.decisions.record(&search{attempt: s.attempt, begin: s.begin}, journal.Moving, waits, nil)
-	return Decision{Waits: waits}
-}
-
 // moving reports whether any of a gang's Pods waits for a place that is kept for it.
-func (p *Planner) moving(attempt *gangs.Attempt) bool {
-	destinations := p.destinationsOf(attempt, p.requesterOf(attempt))
-	ready, blocked, _ := p.sortArrivals(attempt, destinations)
+func (f *finder) moving(attempt *gangs.Attempt) bool {
+	destinations := f.destinationsOf(attempt, f.requesterOf(attempt))
+	ready, blocked, _ := f.sortArrivals(attempt, destinations)
 	return len(ready.members)+blocked.pods > 0
 }

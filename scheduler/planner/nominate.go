@@ -34,7 +34,7 @@ func nominationsFor(request *gangs.Request, found *preemptionPlan) map[types.UID
 
 // onNominated returns the request restricted to the nodes that its members are nominated for;
 // nil if not all that have to get places are. It is for use within mirror.For.
-func (p *Planner) onNominated(attempt *gangs.Attempt, request *gangs.Request) *gangs.Request {
+func (f *finder) onNominated(attempt *gangs.Attempt, request *gangs.Request) *gangs.Request {
 	nominated := map[string]bool{}
 	for i, m := range attempt.Waiting {
 		node := m.Pod().Status.NominatedNodeName
@@ -46,7 +46,7 @@ func (p *Planner) onNominated(attempt *gangs.Attempt, request *gangs.Request) *g
 		}
 	}
 	confined := request.Confined(func(gang *placement.Gang) {
-		gang.Except = append(slices.Clone(gang.Except), p.mirror.OtherNodes(nominated)...)
+		gang.Except = append(slices.Clone(gang.Except), f.mirror.OtherNodes(nominated)...)
 	})
 	confined.Only = slices.Sorted(maps.Keys(nominated))
 	return confined

@@ -73,7 +73,7 @@ func TestPreemptorsAreNominatedForTheNodesOfTheirVictimsUntilTheClaimEnds(t *tes
 	f.Preempt(t.Context(), pods[0])
 	got := map[string]string{}
 	for _, one := range pods {
-		if node := f.Nominated(one); node != "" {
+		if node := f.evictor.Nominated(one); node != "" {
 			got[one.Name] = node
 		}
 	}
@@ -100,7 +100,7 @@ func TestPreemptorsAreNominatedForTheNodesOfTheirVictimsUntilTheClaimEnds(t *tes
 	if diff := cmp.Diff(want, cleared); diff != "" {
 		t.Errorf("cleared (-want +got):\n%s", diff)
 	}
-	if node := f.Nominated(pods[0]); node != "" {
+	if node := f.evictor.Nominated(pods[0]); node != "" {
 		t.Errorf("the leader is still nominated for %s", node)
 	}
 }

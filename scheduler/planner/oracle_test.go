@@ -179,7 +179,7 @@ func (o *oracle) domainOf(node string) string {
 		return ""
 	}
 	var path strings.Builder
-	for _, level := range o.levels {
+	for _, level := range o.args.Levels() {
 		path.WriteString(labels[level.NodeLabel] + "/")
 		if level.NodeLabel == o.together {
 			break

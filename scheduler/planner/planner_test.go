@@ -277,7 +277,7 @@ func TestRolesGroupMembersByWhatTheyNeed(t *testing.T) {
 	f.addNode("a", "l", 8)
 	f.comes(pod("m-0", 2, in("m", 3, 0)), pod("m-1", 1, in("m", 3, 1)), pod("m-2", 1, in("m", 3, 2)), pod("m-3", 1, in("m", 3, 3)), pod("m-4", 2, in("m", 3, 4)))
 	attempt := f.registry.Attempt("m-0")
-	r := newFixture(t).requestFor(attempt.Waiting, attempt.Need)
+	r := newFixture(t).finder.requestFor(attempt.Waiting, attempt.Need)
 	var got [][3]int
 	for i := range r.Roles {
 		got = append(got, [3]int{r.Roles[i].Shape.GPUs, r.Roles[i].Min, r.Roles[i].Max})

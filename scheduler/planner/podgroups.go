@@ -30,7 +30,7 @@ func (l groupListener) SetGroups(api snapshot.GroupAPI, state gangs.GroupsState)
 }
 
 func (l groupListener) ObserveGroup(ref snapshot.GroupRef, group snapshot.PodGroup) {
-	labels, err := group.Labels(ref, l.planner.levels)
+	labels, err := group.Labels(ref, l.planner.args.Levels())
 	l.planner.do(l.planner.registry.ObserveGroup(ref, labels, err))
 }
 

@@ -61,7 +61,7 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if admitted.Waits != "" && !admitted.Limited {
 		return "" // its queue does not let it start
 	}
-	if p.moving(attempt) {
+	if p.finder.moving(attempt) {
 		return "" // its place is kept for it
 	}
 	if p.filters.Last(attempt.Group.Key).AtAll() != nil {
@@ -112,7 +112,7 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, pr
 	found := p.preemption(s, taken) //nolint:contextcheck // its trials end with the cycle, which is not cancelled
 	switch {
 	case found.plan == nil && found.arriving:
-		p.awaitArrivals.Store(true)
+		p.evictor.AwaitArrivals()
 		return "Pods of a lower priority are being bound"
 	case found.plan == nil:
 		p.evictor.AwaitBudgets()
@@ -152,9 +152,14 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, s *search, foun
 	p.claim(s.attempt, p.claimOf(found, now), now)
 	p.evictor.Mark(victims, found.budgets)
 	ctx = context.WithoutCancel(ctx) // the scheduling cycle, whose context this is, ends earlier
-	p.nominator.Nominate(ctx, group, nominationsFor(s.request, found), s.attempt.Waiting[0].UID)
+	p.evictor.Nominate(ctx, group, nominationsFor(s.request, found), s.attempt.Waiting[0].UID)
 	go p.evictor.Evict(ctx, group, pod, victims, found.taken)
 	return describeVictims(victims, found.taken)
+}
+
+// makingRoom reports whether Pods leave for a gang.
+func (p *Planner) makingRoom(group string) bool {
+	return p.evictor.UnderWay(group) || p.claims.clearing(group)
 }
 
 // claimOf returns the claim of the nodes of a plan. It lasts until the grace periods of all that leave have ended, and
@@ -231,7 +236,7 @@ func (p *Planner) preemptionOf(s *search, taken *preemption.Queues) (found *pree
 	found = &preemptionPlan{budgets: p.evictor.Budgets(), taken: taken}
 	attempt, dryRun := s.attempt, p.filters.DryRunFor(s.request, s.questions)
 	dryRun.WithoutVictims = taken.ExceedsLimits()
-	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
+	p.mirror.For(p.finder.requesterOf(attempt), func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
 		rules := preemption.Cluster{
 			Holder: func(name string) (preemption.Holder, bool) {

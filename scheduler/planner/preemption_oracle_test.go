@@ -238,7 +238,7 @@ func (o *preemptionOracle) preempt() (message string) {
 		o.t.Fatal("the victims are not deleted: ", err)
 	}
 	for i, member := range o.gang {
-		if node := o.Nominated(member); node != "" {
+		if node := o.evictor.Nominated(member); node != "" {
 			o.gang[i] = member.DeepCopy()
 			nominatedFor(node)(o.gang[i])
 			o.podUpdated(member, o.gang[i])
@@ -557,7 +557,7 @@ func (o *preemptionOracle) isMinimal(victims []*corev1.Pod) bool {
 // say.
 func (o *preemptionOracle) hasRoom(gone []*corev1.Pod) (fits bool) {
 	attempt, gang := o.attempt()
-	o.mirror.For(o.requesterOf(attempt), func(cluster *placement.Cluster) {
+	o.mirror.For(o.finder.requesterOf(attempt), func(cluster *placement.Cluster) {
 		cluster.Try(func() bool {
 			for _, p := range slices.Concat(gone, o.leaving) {
 				cluster.Remove(string(p.UID))

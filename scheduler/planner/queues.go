@@ -24,16 +24,16 @@ import (
 )
 
 // watchQueues follows the GPUQueues until ctx ends.
-func (p *Planner) watchQueues(ctx context.Context) error {
+func (p *Planner) watchQueues(ctx context.Context) ([]cache.InformerSynced, error) {
 	config := p.handle.KubeConfig()
 	if config == nil {
-		return nil
+		return nil, nil
 	}
 	json := rest.CopyConfig(config)
 	json.ContentType, json.AcceptContentTypes = "", "" // custom resources are served as JSON only
 	client, err := versioned.NewForConfig(json)
 	if err != nil {
-		return fmt.Errorf("client for GPUQueues: %w", err)
+		return nil, fmt.Errorf("client for GPUQueues: %w", err)
 	}
 	watcher, changed := queuewatch.New(client, p.clock), make(chan struct{}, 1)
 	signal := func() {
@@ -54,10 +54,9 @@ func (p *Planner) watchQueues(ctx context.Context) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("watching namespaces: %w", err)
+		return nil, fmt.Errorf("watching namespaces: %w", err)
 	}
 	p.line.Follow(watcher)
-	p.synced = append(p.synced, synced)
 	go watcher.Run(ctx)
 	go func() {
 		for {
@@ -69,7 +68,7 @@ func (p *Planner) watchQueues(ctx context.Context) error {
 			}
 		}
 	}()
-	return nil
+	return []cache.InformerSynced{synced}, nil
 }
 
 // queuesChanged is called when GPUQueues or the labels of namespaces have changed.

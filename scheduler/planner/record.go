@@ -29,7 +29,7 @@ func (p *Planner) startJournal(ctx context.Context, instance string) error {
 		return err
 	}
 	options := recorder.Options{
-		Directory: where.Directory, MaxBytes: int64(where.MaxMegabytes) << 20, Run: instance, Levels: p.levels.Names(),
+		Directory: where.Directory, MaxBytes: int64(where.MaxMegabytes) << 20, Run: instance, Levels: p.args.Levels().Names(),
 		Tolerance: p.args.PreferenceTolerance, Clock: p.clock, Logger: p.logger, Metrics: metrics,
 	}
 	created, err := recorder.New(options)

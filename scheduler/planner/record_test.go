@@ -31,7 +31,7 @@ import (
 func (f *fixture) records(most int64) (stop func() *journal.Journal) {
 	f.t.Helper()
 	in, err := recorder.New(recorder.Options{
-		Directory: f.t.TempDir(), MaxBytes: most, Run: "test", Levels: f.levels.Names(), Clock: clock.RealClock{}, Logger: f.logger,
+		Directory: f.t.TempDir(), MaxBytes: most, Run: "test", Levels: f.args.Levels().Names(), Clock: clock.RealClock{}, Logger: f.logger,
 	})
 	if err != nil {
 		f.t.Fatal(err)

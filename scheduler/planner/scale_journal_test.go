@@ -183,7 +183,7 @@ func (r *scaleRun) journals(results *journalResults) (journal *switchedRecorder,
 	r.t.Helper()
 	directory := r.t.TempDir()
 	in, err := recorder.New(recorder.Options{
-		Directory: directory, MaxBytes: 4 << 30, Run: "scale", Levels: r.levels.Names(), Clock: clock.RealClock{}, Logger: klog.Logger{},
+		Directory: directory, MaxBytes: 4 << 30, Run: "scale", Levels: r.args.Levels().Names(), Clock: clock.RealClock{}, Logger: klog.Logger{},
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -115,7 +115,7 @@ func (p *Planner) roomWithout(attempt *gangs.Attempt, request *gangs.Request, aw
 	check := p.filters.CheckerOf(request, from)
 	trial := &search{attempt: attempt, check: check}
 	leaving := map[types.UID]bool{}
-	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
+	p.mirror.For(p.finder.requesterOf(attempt), func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
 		cluster.Try(func() bool {
 			for node, cards := range awaited {

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
 // tidyPeriod is how often what was kept for Pods that are gone is dropped.
@@ -15,13 +18,22 @@ const tidyPeriod = time.Minute
 // mostGrowth is by how many bytes what Pods have asked for may grow until then.
 const mostGrowth = 8 << 20
 
-// tidyMirror drops what the mirror keeps for Pods that are gone, from time to time, and when it has become much. It is for the periodic work.
-func (p *Planner) tidyMirror(now time.Time) {
-	if now.Sub(p.mirrorTidied) < tidyPeriod && p.mirror.Size().Bytes < p.mirrorSize+mostGrowth {
+// mirrorTidier drops what the mirror keeps for Pods that are gone. It is for the periodic work.
+type mirrorTidier struct {
+	mirror   *mirror.Mirror
+	registry *gangs.Registry
+	// last is when that was done, and size how many bytes were left.
+	last time.Time
+	size int
+}
+
+// tidy does it from time to time, and when it has become much.
+func (t *mirrorTidier) tidy(now time.Time) {
+	if now.Sub(t.last) < tidyPeriod && t.mirror.Size().Bytes < t.size+mostGrowth {
 		return
 	}
-	p.mirror.Forget(p.registry.EachPlacing)
-	p.mirrorTidied, p.mirrorSize = now, p.mirror.Size().Bytes
+	t.mirror.Forget(t.registry.EachPlacing)
+	t.last, t.size = now, t.mirror.Size().Bytes
 }
 
 // tidyCycles drops what scheduling cycles keep for Pods that are gone, from time to time. It is for a scheduling cycle.

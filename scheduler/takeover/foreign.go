@@ -39,18 +39,18 @@ func (s *foreignSchedulers) shouldReport(instance string, now time.Time) bool {
 	return true
 }
 
-// IsForeign reports whether a Pod that has just got its node was bound by another gpu-scheduler, although this one leads: both give
-// out the same GPUs. It tells those who look after them.
-func (t *Term) IsForeign(pod *corev1.Pod) bool {
+// CheckBinder checks which scheduler bound a Pod that has just got its node: if it was another gpu-scheduler, although this one leads,
+// both give out the same GPUs.
+func (t *Term) CheckBinder(pod *corev1.Pod) {
 	instance, own := binding.InstanceOf(pod), t.sources.Fencer.Instance()
 	if instance == "" || instance == own || !t.MayAct() || !t.sources.Mirror.Has(pod.Spec.NodeName) {
-		return false
+		return
 	}
+	t.sources.CountForeign()
 	if t.foreign.shouldReport(instance, t.sources.Clock.Now()) {
 		t.sources.Logger.Error(nil, "Another gpu-scheduler binds Pods beside this one: a GPU may be given twice, and the node refuses one of the Pods. Have them elect a leader with one lease, or give each node pools of its own",
 			"pod", klog.KObj(pod), "node", pod.Spec.NodeName, "instance", instance, "thisInstance", own)
 		t.sources.Events.Eventf(pod, nil, corev1.EventTypeWarning, "SecondScheduler", "Binding",
 			"Bound by %s, which schedules beside %s: both give out the same GPUs", instance, own)
 	}
-	return true
 }

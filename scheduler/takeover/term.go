@@ -62,6 +62,8 @@ type Sources struct {
 	Fencer   *binding.Fencer
 	Registry *gangs.Registry
 	Mirror   Mirror
+	// CountForeign counts the Pods that others have bound meanwhile.
+	CountForeign func()
 }
 
 // Term is the time in which this process acts for the scheduler: it leads, and knows what its predecessors have begun. IsCurrent is for

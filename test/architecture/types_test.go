@@ -27,7 +27,20 @@ var larger = map[string]size{
 	"pkg/apis/gpucontroller/v1.GPUTaskSpec": {fields: 33}, // the API
 	"pkg/gputask.decision":                  {methods: 151},
 	"pkg/placement.Cluster":                 {methods: 112},
-	"scheduler/planner.Planner":             {methods: 131, fields: 31},
+}
+
+// smaller are types that may have less: a room was taken out of them for each of their concerns.
+var smaller = map[string]size{
+	"scheduler/planner.Planner": {methods: 105, fields: 26},
+}
+
+// most returns how large a type may be.
+func most(name string) size {
+	if less, bounded := smaller[name]; bounded {
+		return less
+	}
+	may := larger[name]
+	return size{max(may.methods, mostMethods), max(may.fields, mostFields)}
 }
 
 // sizes adds the types of a package, by the package's folder and the name.
@@ -94,12 +107,12 @@ func TestNoTypeIsTooLarge(t *testing.T) {
 		sizes(t, folder, all)
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		may := larger[name]
-		if got, most := all[name].methods, max(may.methods, mostMethods); got > most {
-			t.Errorf("%s has %d methods, more than %d", name, got, most)
+		got, may := all[name], most(name)
+		if got.methods > may.methods {
+			t.Errorf("%s has %d methods, more than %d", name, got.methods, may.methods)
 		}
-		if got, most := all[name].fields, max(may.fields, mostFields); got > most {
-			t.Errorf("%s has %d fields, more than %d", name, got, most)
+		if got.fields > may.fields {
+			t.Errorf("%s has %d fields, more than %d", name, got.fields, may.fields)
 		}
 	}
 	for name := range larger {

@@ -130,7 +130,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.planner.RefusedByAll(pod.UID, statuses, cycle.Order)
 	}
 	outcome := p.planner.Preempt(ctx, pod)
-	result := nominatedFor(p.planner.Nominated(pod))
+	result := nominatedFor(p.planner.Evictor().Nominated(pod))
 	if outcome != "" {
 		return result, unresolvable("preemption: " + outcome)
 	}

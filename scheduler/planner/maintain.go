@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"falldio.github.io/gpu-controller/scheduler/config"
 )
@@ -22,34 +21,6 @@ const (
 	maintenancePeriod = time.Second
 )
 
-// run does the periodic work until ctx ends.
-func (p *Planner) run(ctx context.Context) {
-	if !cache.WaitForNamedCacheSyncWithContext(ctx, p.synced...) {
-		return
-	}
-	p.followFilters(ctx)
-	if !p.term.Begin(ctx) {
-		return
-	}
-	p.do(p.registry.Start())
-	go p.capacity.Run(ctx, p.term.WasCurrent) // beside the rest: no gang has to wait for it
-	go p.line.Estimate(ctx, p.term.MayAct)
-	requeue, maintenance := p.clock.NewTicker(requeuePeriod), p.clock.NewTicker(maintenancePeriod)
-	defer requeue.Stop()
-	defer maintenance.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-requeue.C():
-			p.line.OrderIfDue()
-			p.activateDue()
-		case <-maintenance.C():
-			p.maintain(ctx)
-		}
-	}
-}
-
 func (p *Planner) maintain(ctx context.Context) {
 	defer p.admitTurnedAway() // also if no Pod with GPUs has had a cycle yet
 	if !p.term.WasCurrent() {
@@ -61,8 +32,8 @@ func (p *Planner) maintain(ctx context.Context) {
 	if p.claims.sweep(now, config.Seconds(p.args.ClaimSeconds), p.registry.Waits) || reservationsEnded {
 		p.wake()
 	}
-	p.tidyMirror(now)
-	p.nominator.End(ctx, p.claims.has)
+	p.tidier.tidy(now)
+	p.evictor.EndNominations(ctx, p.claims.has)
 	p.filters.Sweep(p.registry.Waits)
 	for uid, plan := range p.registry.Overdue(now.Add(-p.PermitTimeout())) {
 		p.Withdraw(uid, plan)

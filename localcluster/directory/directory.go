@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -79,10 +80,8 @@ func refuseForeign(dir string) error {
 	if err != nil {
 		return fmt.Errorf("reading the cluster's directory: %w", err)
 	}
-	for _, entry := range entries {
-		if entry.Name() == lockName {
-			return nil
-		}
+	if slices.ContainsFunc(entries, func(entry fs.DirEntry) bool { return entry.Name() == lockName }) {
+		return nil
 	}
 	return fmt.Errorf("directory %s is not empty and not localcluster's: empty it, or choose another one with --dir", dir)
 }

@@ -5,6 +5,7 @@ package examples
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -103,9 +104,6 @@ func (b *breakage) inject(gpu *brokenGPU) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(file, "- {node: %s, gpu: %d, fault: XID, xid: %d}\n", gpu.node, gpu.index, gpu.xid); err != nil {
-		_ = file.Close() // the first error counts
-		return err
-	}
-	return file.Close()
+	_, err = fmt.Fprintf(file, "- {node: %s, gpu: %d, fault: XID, xid: %d}\n", gpu.node, gpu.index, gpu.xid)
+	return errors.Join(err, file.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -152,12 +153,7 @@ func (r *run) breakGPU(ctx context.Context, task *v1.GPUTask) error {
 }
 
 func (r *run) isExample(task *v1.GPUTask) bool {
-	for _, example := range r.Tasks {
-		if example.Name == task.Name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Tasks, func(example *v1.GPUTask) bool { return example.Name == task.Name })
 }
 
 func (r *run) all(holds func(verdict) bool) bool {
@@ -165,12 +161,7 @@ func (r *run) all(holds func(verdict) bool) bool {
 }
 
 func (r *run) any(holds func(verdict) bool) bool {
-	for _, example := range r.Tasks {
-		if holds(r.judge(example.Name)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Tasks, func(example *v1.GPUTask) bool { return holds(r.judge(example.Name)) })
 }
 
 func (r *run) judge(name string) verdict {

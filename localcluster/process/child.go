@@ -5,11 +5,11 @@ package process
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,10 +27,11 @@ type child struct {
 	stopOnce sync.Once
 	stopped  chan struct{} // closed when it has stopped for good
 
+	exits atomic.Int64
+
 	mu            sync.Mutex
 	command       *exec.Cmd // nil between two runs
-	exits         int
-	restartReason string // set if restart killed the process
+	restartReason string    // set if restart killed the process
 }
 
 func newChild(spec Spec, group *Group, clock clock.Clock, onExit func(Exit)) *child {
@@ -72,7 +73,7 @@ func (c *child) supervise(ctx context.Context) {
 		if !end.requested {
 			delay = nextDelay(delay, c.clock.Since(startedAt))
 			exit.Delay = delay
-			c.countExit()
+			c.exits.Add(1)
 		}
 		c.onExit(exit)
 		if !c.pause(exit.Delay) {
@@ -166,13 +167,10 @@ func (c *child) kill() { c.signal(syscall.SIGKILL) }
 func (c *child) signal(signal syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.command == nil {
-		return
-	}
-	if err := c.command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if c.command != nil {
 		// Only a process that changed its user could refuse the signal; the
 		// janitor could not kill it either, so there is nothing to be done.
-		return
+		_ = c.command.Process.Signal(signal)
 	}
 }
 
@@ -183,18 +181,6 @@ func (c *child) isStopping() bool {
 	default:
 		return false
 	}
-}
-
-func (c *child) countExit() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.exits++
-}
-
-func (c *child) exitCount() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.exits
 }
 
 func (c *child) pid() (int, error) {

@@ -73,7 +73,7 @@ func (s *Supervisor) Start(ctx context.Context, spec Spec) error {
 // Exits returns how often a process has exited on its own.
 func (s *Supervisor) Exits(name string) int {
 	if child := s.child(name); child != nil {
-		return child.exitCount()
+		return int(child.exits.Load())
 	}
 	return 0
 }

@@ -5,6 +5,7 @@ package publish
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,16 +52,10 @@ func NewEventWriter(config Config, recorder record.EventRecorder) *EventWriter {
 
 // Run writes Events until ctx ends.
 func (e *EventWriter) Run(ctx context.Context) {
-	for {
-		gpus, node := e.config.GPUs.Changed(), e.config.Nodes.Changed()
+	e.config.follow(ctx, func(context.Context) time.Duration {
 		e.Write()
-		select {
-		case <-ctx.Done():
-			return
-		case <-gpus:
-		case <-node:
-		}
-	}
+		return idle
+	})
 }
 
 // Warn writes an Event about the Node that is not about its GPUs themselves. Without a Node it does

@@ -170,6 +170,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	f.filters = filters.NewConsultant(f.filterSources())
 	f.line, f.reports = f.newLine(), newReporter(f.Planner)
 	f.finder = f.newFinder()
+	f.victimFinder = f.newVictimFinder()
 	f.registry.Serve(ours)
 	f.registry.Start()
 	if !f.term.IsCurrent() {
@@ -187,6 +188,7 @@ func (f *fixture) begins(leader takeover.Leader) {
 	f.decisions = decisions{clock: f.clock, problems: f.problems}
 	f.devices = resourceclaims.NewFollower(f.deviceSources(), cacheLag)
 	f.evictor = eviction.NewEvictor(f.evictionSources())
+	f.victimFinder = f.newVictimFinder()
 	f.tidier = mirrorTidier{mirror: f.mirror, registry: f.registry}
 }
 

@@ -64,6 +64,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader t
 	p.finder = p.newFinder()
 	p.capacity = capacity.NewMeter(p.clock, p.capacitySources(), gauges)
 	p.evictor = eviction.NewEvictor(p.evictionSources())
+	p.victimFinder = p.newVictimFinder()
 	synced, err := p.follow(ctx)
 	if err != nil {
 		return nil, err
@@ -129,6 +130,11 @@ func (p *Planner) newFinder() *finder {
 	return &finder{
 		mirror: p.mirror, filters: p.filters, line: p.line, problems: p.problems, handles: p.registry.Handles, levels: p.args.Levels(), logger: p.logger,
 	}
+}
+
+// newVictimFinder returns what finds Pods to preempt.
+func (p *Planner) newVictimFinder() victimFinder {
+	return victimFinder{mirror: p.mirror, registry: p.registry, line: p.line, filters: p.filters, finder: p.finder, evictor: p.evictor, clock: p.clock}
 }
 
 // newReporter returns the Reporter that says why gangs wait.

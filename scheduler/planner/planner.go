@@ -52,8 +52,9 @@ type Planner struct {
 	metrics      *instruments
 	// problems are the nodes that give trouble.
 	problems *nodeproblems.Monitor
-	// evictor stops Pods.
-	evictor *eviction.Evictor
+	// victimFinder finds Pods that may be preempted, and evictor stops them.
+	victimFinder victimFinder
+	evictor      *eviction.Evictor
 	// claimedRooms is what the claims keep, for scheduling cycles.
 	claimedRooms claimedRooms
 	turnedAway   turnedAway

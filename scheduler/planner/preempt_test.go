@@ -59,7 +59,7 @@ func (f *fixture) wantVictims(preemptor *corev1.Pod) (names []string, fits bool)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	found := f.preemption(&search{attempt: attempt, request: gang}, f.reclaimFor(attempt, f.prospectOf(attempt, gang)))
+	found := f.victimFinder.find(&search{attempt: attempt, request: gang}, f.victimFinder.reclaimFor(attempt, f.victimFinder.prospectOf(attempt, gang)))
 	for _, victim := range found.victims {
 		names = append(names, victim.Name)
 	}

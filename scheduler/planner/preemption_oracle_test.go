@@ -202,7 +202,7 @@ func (o *preemptionOracle) check() {
 // proposed returns the victims that the planner would choose, and where the gang would go.
 func (o *preemptionOracle) proposed() (victims []*corev1.Pod, planned []assignment) {
 	attempt, gang := o.attempt()
-	found := o.preemption(&search{attempt: attempt, request: gang}, nil)
+	found := o.victimFinder.find(&search{attempt: attempt, request: gang}, nil)
 	if found.plan == nil {
 		return nil, nil
 	}

@@ -86,11 +86,7 @@ func (r *Record) insert(submitted Submission) {
 	if before, known := r.last[submitted.ID]; known && submitted.At.Sub(before).Abs() < same {
 		return
 	}
-	at := len(r.list)
-	for at > 0 && r.list[at-1].At.After(submitted.At) {
-		at--
-	}
-	r.list = slices.Insert(r.list, at, submitted)
+	r.list = slices.Insert(r.list, r.countUntil(submitted.At), submitted)
 	if r.last == nil {
 		r.last = map[uint32]time.Time{}
 	}

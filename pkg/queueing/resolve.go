@@ -46,13 +46,13 @@ type Assignment struct {
 
 // Assign returns the queue of a Pod: the one that it names, else the one that its namespace names,
 // else the only one that accepts the namespace, else none. A Pod that may not use its queue is to
-// wait. It is not put into another one instead. A nil Tree is that of a cluster without queues: a
-// queue that a Pod names is missing there, and the default of a namespace means nothing.
+// wait. It is not put into another one instead. In a cluster without queues, which a nil Tree is too, a
+// queue that a Pod names is missing, and the default of a namespace means nothing.
 func (t *Tree) Assign(pod *Applicant) Assignment {
 	switch {
-	case t == nil && pod.Queue == "":
+	case !t.HasQueues() && pod.Queue == "":
 		return Assignment{}
-	case t == nil:
+	case !t.HasQueues():
 		return Assignment{pod.Queue, missing(pod.Queue, "")}
 	case pod.Queue != "":
 		return Assignment{pod.Queue, t.refusal(pod, pod.Queue, "")}

@@ -112,3 +112,19 @@ func TestWhichQueueAPodIsIn(t *testing.T) {
 		})
 	}
 }
+
+// TestWithoutQueuesOnlyWhatNamesOneWaits: the default of a namespace means nothing in such a cluster.
+func TestWithoutQueuesOnlyWhatNamesOneWaits(t *testing.T) {
+	t.Parallel()
+	for name, tree := range map[string]*queueing.Tree{"no tree": nil, "an empty one": queueing.NewTree(nil)} {
+		if got := tree.Assign(&queueing.Applicant{NamespaceQueue: "vision"}); got.Queue != queueing.NoQueue || got.Problem != nil {
+			t.Errorf("%s: what names no queue is in %q, %v", name, got.Queue, got.Problem)
+		}
+		if got := tree.Assign(&queueing.Applicant{Queue: "vision"}); got.Problem == nil || got.Problem.Reason != queueing.QueueNotFound {
+			t.Errorf("%s: what names a queue has the problem %v", name, got.Problem)
+		}
+		if tree.HasQueues() {
+			t.Errorf("%s has queues", name)
+		}
+	}
+}

@@ -316,6 +316,9 @@ func (t *Tree) Problem(queue string) *Problem {
 	return nil
 }
 
+// HasQueues reports whether there are any queues; a nil Tree has none. Without, all that waits is in NoQueue.
+func (t *Tree) HasQueues() bool { return t != nil && len(t.nodes) > 1 }
+
 // Has reports whether a queue exists.
 func (t *Tree) Has(queue string) bool { return queue != NoQueue && t.nodes[queue] != nil }
 

@@ -28,7 +28,7 @@ func NewGauges() (*Gauges, error) {
 			Help: "GPUs reserved for Pods that are being moved, or that others are moved for.",
 		}),
 		gangStates: gauge("gangs", "Gangs by state, without Pods that are alone: Gathering, Waiting, Planned, Running.", "state"),
-		claimed:    gauge("claimed_nodes", "Nodes claimed for a gang, by the reason why: Starving, Preempting.", "why"),
+		claimed:    gauge("claimed_nodes", "Nodes kept for a gang, by the reason why: Preempting, as Pods leave for it.", "why"),
 		stranded:   gauge("stranded_gpus", "Free GPUs that Pods of a shape can't use, for the most requested shapes.", "shape"),
 		largest:    gauge("largest_gang_pods", "Pods of a shape that one domain of a level has room for.", "level", "shape"),
 		freeGPUs:   gauge("domain_free_gpus", "Whole GPUs that are free in each of the narrowest domains.", "domain"),
@@ -53,11 +53,6 @@ func (g *Gauges) setGangs(counts gangs.Counts) {
 	} {
 		g.gangStates.WithLabelValues(state).Set(float64(count))
 	}
-}
-
-func (g *Gauges) setClaimed(starving, preempting int) {
-	g.claimed.WithLabelValues("Starving").Set(float64(starving))
-	g.claimed.WithLabelValues("Preempting").Set(float64(preempting))
 }
 
 func (g *Gauges) setCapacities(measured capacities, levels snapshot.Levels) {

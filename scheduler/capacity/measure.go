@@ -41,7 +41,7 @@ type Sources struct {
 	Levels snapshot.Levels
 	// Gangs counts the gangs in each state, and Claimed the nodes that are kept for gangs.
 	Gangs   func() gangs.Counts
-	Claimed func() (starving, preempting int)
+	Claimed func() int
 }
 
 // Meter follows the cluster, and measures its capacity. Run, which calls Measure, is for one goroutine; the other methods may be called at any time.
@@ -100,7 +100,7 @@ func (m *Meter) Run(ctx context.Context, isCurrent func() bool) {
 // Measure updates the gauges. It is for the goroutine of Run.
 func (m *Meter) Measure() {
 	m.gauges.setGangs(m.Gangs())
-	m.gauges.setClaimed(m.Claimed())
+	m.gauges.claimed.WithLabelValues("Preempting").Set(float64(m.Claimed()))
 	m.gauges.reserved.Set(m.Mirror.ReservedGPUs())
 	m.gauges.setCapacities(m.measure(m.cluster()), m.Levels)
 }

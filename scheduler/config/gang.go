@@ -44,23 +44,20 @@ type GangArgs struct {
 	// PartialGangTimeoutSeconds is how long a gang may have some Pods on nodes, but fewer
 	// than have to start together, while others wait. After that its Pods are evicted.
 	PartialGangTimeoutSeconds int `json:"partialGangTimeoutSeconds,omitempty"`
-	// StarvationSeconds is how long a gang waits before the nodes on which it will fit are
-	// kept from younger Pods of no higher priority; one gang at a time. 0 means never. With
-	// GPUQueues, Reservations replace this.
+	// StarvationSeconds is deprecated and has no effect: Reservations keep gangs from starving.
 	StarvationSeconds int `json:"starvationSeconds,omitempty"`
-	// ClaimSeconds is how long nodes are kept that way, or because Pods were preempted on
-	// them.
+	// ClaimSeconds is how long nodes are kept for a gang although none leaves of the Pods that were preempted
+	// for it, or that it has a reservation behind and of which nobody knows when they end.
 	ClaimSeconds int `json:"claimSeconds,omitempty"`
-	// QueuePolicy is the order between GPUQueues: deadline, fairshare, fifo or multifactor. It
-	// has no effect without GPUQueues.
+	// QueuePolicy is the order between GPUQueues: deadline, fairshare, fifo or multifactor. Without
+	// GPUQueues, priority and age decide.
 	QueuePolicy string `json:"queuePolicy,omitempty"`
 	// QueueMaxOvertakeSeconds bounds, with the policy deadline, how long after a gang's
 	// submission others may still be submitted that go before it.
 	QueueMaxOvertakeSeconds int `json:"queueMaxOvertakeSeconds,omitempty"`
 	// Reservations is how many of the first waiting gangs have places reserved from the time on
 	// at which they are expected to start; others use these places until then if they end in
-	// time. It is a number for each class of nodes that jobs can use. With GPUQueues they replace what StarvationSeconds is
-	// for. 0 means none.
+	// time. It is a number for each class of nodes that jobs can use. 0 means none.
 	Reservations int `json:"reservations,omitempty"`
 	// HistoryPeriodSeconds is how often what was learned from the past is written: how long jobs ran, which were
 	// submitted, and how estimates turned out. It is read when a scheduler takes over. 0 means that it is not kept.

@@ -61,9 +61,8 @@ type Group struct {
 
 // retryState is when a group may be tried again, and its place in the order of retries.
 type retryState struct {
-	// failedAt is when the last attempt that found no place began, firstFailure when the
-	// first one since the last success did.
-	failedAt, firstFailure time.Time
+	// failedAt is when the last attempt that found no place began.
+	failedAt time.Time
 	// at is when the next attempt may be made. queuedAt is when the group was queued
 	// for one, by is when it is retried even if nothing has happened.
 	at, queuedAt, by time.Time

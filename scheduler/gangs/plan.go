@@ -28,11 +28,8 @@ type Attempt struct {
 	// Placed are the Pods of the gang that have a node or a seat.
 	Placed []types.UID
 	// Refused are nodes that have refused members.
-	Refused []string
-	// WaitsSince is when the first attempt failed since the gang last found a place; zero
-	// if none has.
-	WaitsSince time.Time
-	Priority   int32
+	Refused  []string
+	Priority int32
 	// Extra is true if as many Pods are placed as have to start together: these ones join
 	// if there is room, and no Pod is preempted for them.
 	Extra bool
@@ -96,7 +93,7 @@ func (r *Registry) look(uid types.UID) *Attempt {
 		return nil
 	}
 	g := m.group
-	attempt := &Attempt{Group: g, Priority: priorityOf(m.Pod()), WaitsSince: g.retry.firstFailure, Waiting: []*Member{m}}
+	attempt := &Attempt{Group: g, Priority: priorityOf(m.Pod()), Waiting: []*Member{m}}
 	attempt.Labels, attempt.Err = g.spec()
 	for _, other := range g.waitingMembers() {
 		if other != m {
@@ -301,9 +298,6 @@ func (r *Registry) fail(g *Group, began, retryAt, retryBy time.Time) {
 		return // it has gone meanwhile
 	}
 	r.turnstile.leave(g)
-	if g.retry.failedAt.IsZero() {
-		g.retry.firstFailure = began
-	}
 	g.retry.failedAt, g.retry.at, g.retry.queuedAt, g.retry.by, g.retry.endedAt = began, retryAt, time.Time{}, retryBy, time.Time{}
 	if g.reconsidered { // the attempt did not see it
 		g.retry.at, g.retry.by = began, began

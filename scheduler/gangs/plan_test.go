@@ -375,11 +375,10 @@ func TestAGangThatSucceedsForgetsItsFailures(t *testing.T) {
 	pods := gangOf("train", 2, 2)
 	f := newFixture(t, pods...)
 	f.fail(pods[0], time.Minute)
-	first := f.now()
 	f.step(2 * time.Minute)
 	f.fail(pods[0], time.Minute)
-	if got := f.Attempt("train-0").WaitsSince; !got.Equal(first) {
-		t.Errorf("waits since %s, want %s", got, first)
+	if waiting := f.Waiting(); len(waiting) != 1 || !waiting[0].Tried {
+		t.Errorf("%+v wait, want one that was tried", waiting)
 	}
 	if f.Failing() != 1 {
 		t.Errorf("%d fail, want 1", f.Failing())
@@ -391,8 +390,8 @@ func TestAGangThatSucceedsForgetsItsFailures(t *testing.T) {
 		t.Errorf("%d fail, want none", f.Failing())
 	}
 	f.withdraw(pods[0])
-	if got := f.Attempt("train-0").WaitsSince; !got.IsZero() {
-		t.Errorf("waits since %s, want no time", got)
+	if waiting := f.Waiting(); len(waiting) != 1 || waiting[0].Tried {
+		t.Errorf("%+v wait, want one that was not tried since", waiting)
 	}
 }
 

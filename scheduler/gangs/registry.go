@@ -468,7 +468,7 @@ func (r *Registry) setPlan(g *Group, current *plan) {
 
 // clearFailures resets a group's failures.
 func (r *Registry) clearFailures(g *Group) {
-	g.retry.failedAt, g.retry.firstFailure, g.retry.at, g.retry.queuedAt, g.retry.endedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	g.retry.failedAt, g.retry.at, g.retry.queuedAt, g.retry.endedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	g.refused, g.refusals, g.aborts, g.retry.hurried = nil, 0, 0, false
 	r.change(g)
 }

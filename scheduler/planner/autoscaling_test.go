@@ -75,18 +75,16 @@ func TestAGangThatPodsLeaveForNeedsNoOtherRoom(t *testing.T) {
 	f.decide(pods[0])
 	group := f.registry.Member(pods[0].UID).Group().Key
 	attempt := f.registry.Attempt(pods[0].UID)
-	now := f.clock.Now()
 	for _, test := range []struct {
 		what string
 		do   func()
 		want bool
 	}{
 		{"it only waits", func() {}, false},
-		{"it starves", func() { f.claims.set(attempt, keeping(now.Add(time.Hour), true, "n"), now) }, false},
 		{"victims are being deleted", func() { f.evictor.Begin(group) }, true},
 		{"all have been", func() { f.evictor.Evict(t.Context(), group, pods[0], nil, nil) }, false},
 		{"its victims are terminating", func() {
-			f.claims.set(attempt, keeping(now.Add(time.Hour), false, "n"), now)
+			f.claims.set(attempt, keeping(f.clock.Now().Add(time.Hour), "n"))
 		}, true},
 	} {
 		if test.do(); f.makingRoom(group) != test.want {

@@ -201,16 +201,11 @@ func (p *Planner) claimedByOthers(attempt *gangs.Attempt) []string {
 	return slices.DeleteFunc(nodes, func(node string) bool { return reserved[node] })
 }
 
-// precedenceOf returns whether a gang comes before one that claims nodes. With GPUQueues, priorities decide in a queue only:
+// precedenceOf returns whether a gang comes before one that claims nodes. Priorities decide in a queue only:
 // otherwise the Pods of a higher priority that had to give back GPUs would take them again at once. Of another queue, a gang comes
 // before it if it gets what its queue is guaranteed and the other one does not, or if it has the priority of critical system Pods.
 func (p *Planner) precedenceOf(attempt *gangs.Attempt) func(*claim) bool {
-	rank := rankOf(attempt)
-	state := p.line.State()
-	if state == nil {
-		return func(one *claim) bool { return rank.Compare(one.rank) <= 0 }
-	}
-	queue := state.QueueOf(attempt.Waiting[0].Pod()).Queue
+	rank, queue := rankOf(attempt), p.line.State().QueueOf(attempt.Waiting[0].Pod()).Queue
 	critical, guaranteed := attempt.Priority >= preemption.SystemCritical, p.line.IsGuaranteed(attempt.Group.Key)
 	return func(one *claim) bool {
 		if one.queue == queue || critical {
@@ -304,9 +299,6 @@ func (p *Planner) fail(s *search) Decision {
 	given, renew := p.explain(s)
 	if again := p.filters.NotSeen(s.refused.Plugins(), s.begin); !again.IsZero() && (renew.IsZero() || again.Before(renew)) {
 		renew = again
-	}
-	if !attempt.Extra && s.refused.AtAll() == nil && p.line.State() == nil {
-		p.claimIfStarving(s)
 	}
 	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: s.begin, Ended: p.clock.Now(), RetryBy: renew, Never: given.never})
 	text := p.sayReason(attempt.Group, given.reason)

@@ -145,7 +145,7 @@ func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 // reports whether it did.
 func (p *Planner) withoutReserved(explanation *placement.Explanation) (removed bool) {
 	awaited := awaitedIn(explanation)
-	if len(awaited) == 0 || p.mirror.InUse(awaited) > 0 || len(p.heldByClaims(awaited)) > 0 {
+	if len(awaited) == 0 || p.mirror.InUse(awaited) > 0 || p.heldByClaims(awaited) {
 		return false
 	}
 	explanation.Remedies = slices.DeleteFunc(explanation.Remedies, func(r placement.Remedy) bool { return r.Kind == placement.FreeGPUs })
@@ -209,4 +209,23 @@ func describeNeeds(attempt *gangs.Attempt, request *gangs.Request) string {
 		text += " in one " + attempt.Labels.Level
 	}
 	return text
+}
+
+// awaitedIn returns the GPUs, by node, that an explanation says would have to be free.
+func awaitedIn(explanation *placement.Explanation) map[string][]int {
+	index := slices.IndexFunc(explanation.Remedies, func(r placement.Remedy) bool { return r.Kind == placement.FreeGPUs })
+	if index < 0 {
+		return nil
+	}
+	return explanation.Remedies[index].Free
+}
+
+// heldByClaims reports whether resource claims hold any of some GPUs: nobody knows whether they will ever be free.
+func (p *Planner) heldByClaims(awaited map[string][]int) (held bool) {
+	p.mirror.With(func(*placement.Cluster) {
+		for node, cards := range awaited {
+			held = held || p.mirror.HeldByClaims(node, cards)
+		}
+	})
+	return held
 }

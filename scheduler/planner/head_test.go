@@ -112,7 +112,7 @@ func TestPlacesThatTheFiltersHadNoTimeToLookAtAreNotTakenForAgreed(t *testing.T)
 	}
 	asked = 0
 	f.filters.Serve(ours, &asking{Runner: f.framework, do: func() { asked++ }})
-	f.clock.Step(2 * time.Minute)
+	f.clock.Step(10 * time.Minute)
 	f.line.Order()
 	f.line.LookAhead()
 	if _, reserved := f.line.Reservation("default/train"); asked == 0 || !reserved {
@@ -217,7 +217,7 @@ func TestNothingIsReservedForAGangThatIsDeletedMeanwhile(t *testing.T) {
 	if _, reserved := f.line.Reservation("stays"); !reserved {
 		t.Error("no places are reserved for the other one")
 	}
-	if rooms := f.line.Rooms(); !rooms["a"].IsZero() || rooms["b"].IsZero() {
+	if rooms := f.line.Rooms(leastImportant); !rooms["a"].IsZero() || rooms["b"].IsZero() {
 		t.Errorf("withheld on the nodes is %+v", rooms)
 	}
 }
@@ -239,18 +239,18 @@ func TestNothingIsWithheldForAReservationThatHasEnded(t *testing.T) {
 	f.clock.Step(time.Minute)
 	f.refresh(f.nodes())
 	f.line.LookAhead()
-	if rooms := f.line.Rooms(); rooms["node-0"].CPU != 9000 || rooms["node-1"].CPU != 9000 {
+	if rooms := f.line.Rooms(leastImportant); rooms["node-0"].CPU != 9000 || rooms["node-1"].CPU != 9000 {
 		t.Fatalf("withheld on the nodes is %+v", rooms)
 	}
 	kept, reserved := f.line.Reservation("large-1")
 	if f.goes(large[0]); !reserved {
 		t.Fatal("nothing is reserved")
 	}
-	if rooms := f.line.Rooms(); len(rooms) != 1 || rooms[kept.Plan.Members[0].Node].CPU != 9000 {
+	if rooms := f.line.Rooms(leastImportant); len(rooms) != 1 || rooms[kept.Plan.Members[0].Node].CPU != 9000 {
 		t.Errorf("when one gang is deleted, withheld is %+v, want what the other one needs", rooms)
 	}
-	if f.goes(large[1]); len(f.line.Rooms()) > 0 {
-		t.Errorf("when the other one is deleted as well, withheld is %+v", f.line.Rooms())
+	if f.goes(large[1]); len(f.line.Rooms(leastImportant)) > 0 {
+		t.Errorf("when the other one is deleted as well, withheld is %+v", f.line.Rooms(leastImportant))
 	}
 }
 

@@ -199,18 +199,17 @@ func TestWhoReplacesMembersIsNoSubmission(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("node-0", "a", 8)
-	pods := gang("train", 2, 2)
-	f.comes(pods...)
-	f.decide(pods[0]) // there are no queues
-	f.withQueues(queue("all", 0, nil))
 	none := newFixture(t).section("submissions")
-	if got := f.section("submissions"); got != none {
-		t.Errorf("submissions without queues: %s", got)
-	}
 	others := gang("eval", 2, 2)
 	f.comes(at(others[0], "node-0", 7), others[1])
 	f.decide(others[1])
 	if got := f.section("submissions"); got != none {
 		t.Errorf("submissions, although a member was replaced: %s", got)
+	}
+	pods := gang("train", 2, 2)
+	f.comes(pods...)
+	f.decide(pods[0])
+	if got := f.section("submissions"); got == none {
+		t.Error("a gang that comes is no submission")
 	}
 }

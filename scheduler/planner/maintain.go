@@ -28,7 +28,6 @@ func (p *Planner) maintain(ctx context.Context) {
 	}
 	now := p.clock.Now()
 	reservationsEnded := p.mirror.Sweep()
-	p.claims.prolong(now.Add(config.Seconds(p.args.ClaimSeconds)), p.mirror.InUse)
 	if p.claims.sweep(now, config.Seconds(p.args.ClaimSeconds), p.registry.Waits) || reservationsEnded {
 		p.wake()
 	}

@@ -349,7 +349,7 @@ func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
 	urgent.CreationTimestamp.Time = beginning.Add(time.Hour)
 	f.comes(old, young, urgent)
 	attempt := f.registry.Attempt("old")
-	f.claims.set(attempt, keeping(beginning.Add(time.Minute), true, "b", "a"), f.clock.Now())
+	f.claims.set(attempt, keeping(beginning.Add(time.Minute), "b", "a"))
 	if diff := cmp.Diff([]string{"a", "b"}, f.claimedByOthers(f.registry.Attempt("young"))); diff != "" {
 		t.Errorf("kept from a younger one (-want +got):\n%s", diff)
 	}
@@ -358,24 +358,18 @@ func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
 			t.Errorf("kept from %s: %v", uid, got)
 		}
 	}
-	if !f.claims.mayClaim(f.registry.Attempt("young"), beginning) {
-		t.Error("a younger one may not claim other nodes")
-	}
-	if !f.claims.mayClaim(f.registry.Attempt("urgent"), beginning) {
-		t.Error("an urgent one may not claim")
-	}
 	if f.claims.sweep(beginning.Add(time.Minute), time.Hour, f.registry.Waits) {
 		t.Error("a claim ends early")
 	}
 	if !f.claims.sweep(beginning.Add(time.Minute+1), time.Hour, f.registry.Waits) {
 		t.Error("a claim does not end")
 	}
-	if f.claims.mayClaim(attempt, beginning.Add(2*time.Minute)) || !f.claims.mayClaim(attempt, beginning.Add(2*time.Hour)) {
+	if !f.claims.pauses("old", beginning.Add(2*time.Minute)) || f.claims.pauses("old", beginning.Add(2*time.Hour)) {
 		t.Error("a gang whose claim has expired may claim again at once, or never")
 	}
-	f.claims.set(attempt, keeping(beginning.Add(3*time.Hour), false, "a"), beginning.Add(2*time.Hour))
-	if starving, preempting := f.claims.count(); starving != 0 || preempting != 1 {
-		t.Errorf("%d nodes are kept for the starving, %d for others", starving, preempting)
+	f.claims.set(attempt, keeping(beginning.Add(3*time.Hour), "a"))
+	if count := f.claims.count(); count != 1 {
+		t.Errorf("%d nodes are kept", count)
 	}
 	if !f.claims.sweep(beginning, time.Hour, func(string) bool { return false }) || f.claims.drop("old") {
 		t.Error("the claim of one that is gone stays")
@@ -383,40 +377,6 @@ func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
 	f.claims.sweep(beginning.Add(24*time.Hour), time.Hour, f.registry.Waits)
 	if len(f.claims.cooldownUntil)+len(f.claims.list) > 0 {
 		t.Errorf("left are %v, %v", f.claims.cooldownUntil, f.claims.list)
-	}
-}
-
-func TestAGangThatStarvesGetsItsNodes(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.addNode("a", "l", 2)
-	runs := at(pod("runs", 1), "a", 0)
-	f.comes(runs)
-	big := pod("big", 2)
-	f.comes(big)
-	f.decide(big)
-	small := func(name string) Decision {
-		p := pod(name, 1)
-		p.CreationTimestamp.Time = beginning.Add(time.Minute)
-		f.comes(p)
-		decision := f.decide(p)
-		f.goes(p)
-		return decision
-	}
-	if decision := small("early"); decision.Node != "a" {
-		t.Errorf("before any gang starves a small one does not fit: %+v", decision)
-	}
-	f.clock.Step(2 * time.Minute)
-	f.decide(big)
-	if decision := small("late"); decision.Node != "" {
-		t.Errorf("a small one takes the place of one that starves: %+v", decision)
-	}
-	f.goes(runs)
-	if decision := f.decide(big); decision.Node != "a" {
-		t.Errorf("the one that starved does not fit: %+v", decision)
-	}
-	if len(f.claims.list) > 0 {
-		t.Error("its claim stays")
 	}
 }
 

@@ -111,14 +111,14 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, s *search, foun
 	now, victims, group := p.clock.Now(), found.victims, s.attempt.Group.Key
 	if len(victims) == 0 {
 		if !p.claims.pauses(group, now) {
-			p.claim(s.attempt, p.claimOf(found, now), now)
+			p.claim(s.attempt, p.claimOf(found, now))
 		}
 		return victimsLeaving
 	}
 	if !p.evictor.Begin(group) {
 		return victimsLeaving // what was kept for it stays so until its victims are gone
 	}
-	p.claim(s.attempt, p.claimOf(found, now), now)
+	p.claim(s.attempt, p.claimOf(found, now))
 	p.evictor.Mark(victims, found.budgets)
 	ctx = context.WithoutCancel(ctx) // the scheduling cycle, whose context this is, ends earlier
 	p.evictor.Nominate(ctx, group, nominationsFor(s.request, found), s.attempt.Waiting[0].UID)

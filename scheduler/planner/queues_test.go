@@ -226,7 +226,7 @@ func TestAReservationIsKeptWhileOthersClaimItsNodes(t *testing.T) {
 	f.decide(large)
 	f.decide(urgent)
 	f.line.Order()
-	f.claims.set(f.registry.Look(urgent.UID), keeping(f.clock.Now().Add(time.Hour), false, "node-0"), f.clock.Now())
+	f.claims.set(f.registry.Look(urgent.UID), keeping(f.clock.Now().Add(time.Hour), "node-0"))
 	f.clock.Step(time.Minute)
 	f.decide(large)
 	if reservation, reserved := f.line.Reservation("large"); !reserved || reservation.From.Before(beginning.Add(201*time.Hour)) {

@@ -16,20 +16,25 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
-func TestAPodThatStarvesClaimsTheNodeThatIsKeptForIt(t *testing.T) {
+// What a MovePlan keeps for a Pod stays its own, although nothing is reserved in time for it there.
+func TestAPodThatWaitsGetsTheNodeThatIsKeptForIt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("a", "l", 1)
 	kept := toStart("p", "a-0")
 	kept.Until = beginning.Add(time.Hour)
 	f.keep("a", kept)
-	p := pod("p", 1)
-	f.comes(at(pod("user", 1), "a", 0), p)
-	f.decide(p)
-	f.clock.Step(10 * time.Minute)
-	f.decide(p)
-	if starving, _ := f.claims.count(); starving != 1 {
-		t.Errorf("%d nodes are claimed, want 1", starving)
+	user, p := at(pod("user", 1), "a", 0), pod("p", 1)
+	f.comes(user, p)
+	f.waitInLine(p)
+	f.goes(user)
+	small := pod("small", 1)
+	f.comes(small)
+	if decision := f.decide(small); decision.Node != "" {
+		t.Errorf("another one gets node %s", decision.Node)
+	}
+	if decision := f.decide(p); decision.Node != "a" {
+		t.Errorf("it gets %+v, want node a", decision)
 	}
 }
 
@@ -83,7 +88,7 @@ func TestClaimsOfOthersDoNotKeepAPodFromItsReservedNode(t *testing.T) {
 		old, p, other := pod("old", 1), pod("p", 1), pod("other", 1)
 		p.CreationTimestamp.Time, other.CreationTimestamp.Time = beginning.Add(time.Minute), beginning.Add(time.Minute)
 		f.comes(old, p, other)
-		f.claims.set(f.registry.Attempt("old"), keeping(beginning.Add(time.Hour), true, "a", "b"), f.clock.Now())
+		f.claims.set(f.registry.Attempt("old"), keeping(beginning.Add(time.Hour), "a", "b"))
 		if decision := f.decide(other); decision.Node != "" {
 			t.Errorf("%s: another Pod gets node %s", kept.Kind, decision.Node)
 		}

@@ -72,7 +72,7 @@ func (p *Planner) KeptRoom(pod *corev1.Pod, nodes []fwk.NodeInfo) *KeptRoom {
 	room.seated, room.reserved = p.mirror.WithheldFrom(pod)
 	if owner := metav1.GetControllerOf(pod); owner == nil || owner.Kind != "DaemonSet" {
 		room.rank = gangs.Rank{Priority: schedulingv1.PodPriority(pod), Since: pod.CreationTimestamp.Time, UID: pod.UID}
-		room.ahead, room.claimed = p.line.Rooms(), p.claimedRooms.of(p.claims)
+		room.ahead, room.claimed = p.line.Rooms(room.rank), p.claimedRooms.of(p.claims)
 	}
 	if len(room.seated)+len(room.reserved)+len(room.ahead)+len(room.claimed) == 0 {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -34,9 +35,9 @@ func ofADaemonSet(p *corev1.Pod) {
 }
 
 // The gang needs 50 CPUs. Of those, the Pod that leaves holds 40.
-func TestPodsWithoutGPUsLeaveAGangWhatItClaims(t *testing.T) {
+func TestPodsWithoutGPUsLeaveAGangWhatItWillNeed(t *testing.T) {
 	t.Parallel()
-	before, after, nothing := mirror.Withheld{CPU: 10000}, mirror.Withheld{CPU: 50000, Pods: 1}, mirror.Withheld{}
+	before, after, nothing := mirror.Withheld{CPU: 10000}, mirror.Withheld{CPU: 50000}, mirror.Withheld{}
 	tests := map[string]struct {
 		other         *corev1.Pod
 		before, after mirror.Withheld
@@ -47,7 +48,7 @@ func TestPodsWithoutGPUsLeaveAGangWhatItClaims(t *testing.T) {
 		"one of a higher priority may take it":     {pod("web", 0, prioritized(6), later(1)), nothing, nothing},
 		"a younger one of a DaemonSet may take it": {pod("web", 0, prioritized(5), later(1), ofADaemonSet), nothing, nothing},
 	}
-	for _, starving := range []bool{true, false} {
+	for _, reserved := range []bool{true, false} {
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -59,20 +60,28 @@ func TestPodsWithoutGPUsLeaveAGangWhatItClaims(t *testing.T) {
 				if f.holdsRoom() {
 					t.Error("room is held before anything is claimed")
 				}
-				if starving {
-					f.starve(big)
+				if reserved {
+					f.waitInLine(big)
 				} else {
 					f.decide(big)
 					f.Preempt(t.Context(), big)
 				}
 				if !f.holdsRoom() {
-					t.Error("the claim holds no room")
+					t.Error("no room is held for the gang")
 				}
 				if diff := cmp.Diff(test.before, f.claimedOnA(test.other)); diff != "" {
 					t.Errorf("while the user runs (-want +got):\n%s", diff)
 				}
 				f.goes(user)
-				if diff := cmp.Diff(test.after, f.claimedOnA(test.other)); diff != "" {
+				want := test.after
+				if reserved {
+					f.clock.Step(2 * time.Second)
+					f.refresh(f.nodes())
+					f.line.LookAhead()
+				} else if !want.IsZero() {
+					want.Pods = 1
+				}
+				if diff := cmp.Diff(want, f.claimedOnA(test.other)); diff != "" {
 					t.Errorf("when it has left (-want +got):\n%s", diff)
 				}
 				if decision := f.decide(big); decision.Node != "a" || !f.claimedOnA(test.other).IsZero() {
@@ -94,14 +103,14 @@ func TestThoseTurnedAwayAreTriedAgainAlthoughNoPodWithGPUsHasCome(t *testing.T) 
 	}
 }
 
-func TestThoseTurnedAwayByAClaimAreQueuedWhenItEnds(t *testing.T) {
+func TestThoseTurnedAwayByAReservationAreQueuedWhenItEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("a", "l", 2)
 	f.comes(at(pod("user", 1), "a", 0))
 	big := pod("big", 2)
 	f.comes(big)
-	f.starve(big)
+	f.waitInLine(big)
 	f.RequeueLater(pod("web", 0))
 	f.handle.takeActivated()
 	f.goes(big)
@@ -110,7 +119,7 @@ func TestThoseTurnedAwayByAClaimAreQueuedWhenItEnds(t *testing.T) {
 		t.Errorf("activated are %v, want web", got)
 	}
 	if f.holdsRoom() {
-		t.Error("the claim stays")
+		t.Error("the reservation stays")
 	}
 }
 

@@ -5,6 +5,7 @@ package planner
 
 import (
 	"container/heap"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -164,7 +165,7 @@ func newScaleRun(t *testing.T, size scale) *scaleRun {
 	t.Helper()
 	metrics.Register()
 	r := &scaleRun{fixture: newFixture(t, volumesOf(size.gangs)...), size: size, tried: map[string]bool{}, trimmer: trimming.ForScheduler()}
-	r.Planner.clock = clock.RealClock{}
+	r.Planner.clock, r.line.Clock = clock.RealClock{}, clock.RealClock{}
 	r.Planner.handle = &scaleHandle{testHandle: r.handle, queue: &r.queue}
 	r.queue.planner = r.Planner
 	r.addFilters()
@@ -424,11 +425,17 @@ func (r *scaleRun) background() (stop func()) {
 			}
 		})
 	}
-	every(requeuePeriod, func() { r.activate(r.registry.Due(r.Planner.clock.Now(), maxRequeues)) })
+	every(requeuePeriod, func() {
+		r.line.OrderIfDue()
+		r.activateDue()
+	})
 	every(maintenancePeriod, func() { r.maintain(r.t.Context()) })
 	every(capacity.Period, r.capacity.Measure)
+	ctx, cancel := context.WithCancel(r.t.Context())
+	group.Go(func() { r.line.Estimate(ctx, func() bool { return true }) })
 	return func() {
 		close(done)
+		cancel()
 		group.Wait()
 	}
 }

@@ -45,7 +45,7 @@ type victimFinder struct {
 // prospectOf returns what queues may have to give back for a gang; nil without GPUQueues, where priority alone decides.
 func (v *victimFinder) prospectOf(attempt *gangs.Attempt, request *gangs.Request) *preemption.Prospect {
 	state := v.line.State()
-	if state == nil {
+	if !state.Tree().HasQueues() {
 		return nil
 	}
 	queue := state.QueueOf(attempt.Waiting[0].Pod()).Queue
@@ -70,11 +70,10 @@ func (v *victimFinder) keysFor(k filters.Keys, priority int32, prospect *preempt
 // reclaimFor returns who may be preempted for a gang because of its queue; nil without GPUQueues. It looks at all Pods with
 // GPUs.
 func (v *victimFinder) reclaimFor(attempt *gangs.Attempt, prospect *preemption.Prospect) *preemption.Queues {
-	state := v.line.State()
-	if state == nil || prospect == nil {
+	if prospect == nil {
 		return nil
 	}
-	assigned := queues.RunningPods{State: state}
+	assigned := queues.RunningPods{State: v.line.State()}
 	var holdings []mirror.Holding
 	v.mirror.With(func(*placement.Cluster) { holdings = v.mirror.HoldingPods() })
 	held := make([]preemption.Held, 0, len(holdings))

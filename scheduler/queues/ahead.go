@@ -16,6 +16,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
+	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
@@ -23,7 +24,7 @@ const (
 	// aheadPeriod is how often the reservations are revised while the cluster changes, and
 	// aheadShare bounds the part of the time that this takes.
 	aheadPeriod = time.Second
-	aheadShare  = 20
+	aheadShare  = 50
 	// noStartPeriod is how long a gang is left out for which no time was found, unless a node changes.
 	noStartPeriod = 30 * time.Second
 	// maxRounds is how often the reservations are revised at once if the filters refuse places.
@@ -31,14 +32,18 @@ const (
 )
 
 // ahead are the places that the first waiting gangs will get, and when. Meanwhile others may use
-// them if they end in time. There are none without GPUQueues.
+// them if they end in time.
 type ahead struct {
 	mu           sync.Mutex
 	reservations []backfill.Reservation
+	// owners are the gangs that have them, by key.
+	owners map[string]owner
 	// version counts the changes of the reservations.
 	version uint64
-	// withheld is what must stay free on the nodes, besides cards, for Pods without GPUs.
-	withheld map[string]mirror.Withheld
+	// rooms are what must stay free on the nodes, besides cards: see Rooms.
+	rooms map[int]map[string]mirror.Withheld
+	// stalls are the gangs that wait for Pods of which nobody knows when they end.
+	stalls map[string]stall
 	// dueAt is when they may be revised again, and seen is what they were made for.
 	dueAt time.Time
 	seen  aheadBasis
@@ -72,15 +77,25 @@ func (a *ahead) all() []backfill.Reservation {
 
 // before returns the reservations that stand in the way of a gang, with a key that is equal as long as they are the
 // same: of a gang with a reservation, those that come before its own. Those after it were made on the assumption that
-// it has its place then, and move if it starts late.
-func (a *ahead) before(group string) (list []backfill.Reservation, key string) {
+// it has its place then, and move if it starts late. Nor are those in its way of gangs of its queue that have a lower
+// priority: it comes before them, although it may not be in the line yet.
+func (a *ahead) before(group string, of owner) (list []backfill.Reservation, key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	list = a.reservations
 	if own := slices.IndexFunc(list, func(r backfill.Reservation) bool { return r.Key == group }); own >= 0 {
 		list = list[:own]
 	}
-	return list, fmt.Sprintf("%d %d", a.version, len(list))
+	key = fmt.Sprintf("%d %d", a.version, len(list))
+	later := func(r backfill.Reservation) bool {
+		other := a.owners[r.Key]
+		return other.queue == of.queue && other.rank.Priority < of.rank.Priority
+	}
+	if slices.ContainsFunc(list, later) {
+		list = slices.DeleteFunc(slices.Clone(list), later)
+		key += fmt.Sprintf(" %s %d", of.queue, of.rank.Priority)
+	}
+	return list, key
 }
 
 // drop ends a gang's reservation: it has got its place, or no longer waits. It reports whether there was one.
@@ -91,15 +106,8 @@ func (a *ahead) drop(group string) (had bool) {
 	if index < 0 {
 		return false
 	}
-	a.withheld = maps.Clone(a.withheld)
-	for node, room := range mirror.RoomOf(a.reservations[index].Plan) {
-		if left := a.withheld[node].Minus(room); left.IsZero() {
-			delete(a.withheld, node)
-		} else {
-			a.withheld[node] = left
-		}
-	}
 	a.reservations = slices.Delete(slices.Clone(a.reservations), index, index+1)
+	a.rooms = nil
 	a.version++
 	return true
 }
@@ -109,13 +117,6 @@ func (a *ahead) any() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.reservations) > 0
-}
-
-// rooms returns what reservations need of the nodes, besides cards. The map must not be changed.
-func (a *ahead) rooms() map[string]mirror.Withheld {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.withheld
 }
 
 // aheadBasis is what reservations are made for: versions of the cluster and of the line.
@@ -134,24 +135,14 @@ func (a *ahead) due(now time.Time, version aheadBasis) bool {
 
 // LookAhead revises the reservations if it is time to. It is for scheduling cycles.
 func (l *Line) LookAhead() {
-	state, now := l.State(), l.Clock.Now()
-	if state == nil {
-		l.ahead.clear()
-		return
-	}
+	now := l.Clock.Now()
 	if !l.ahead.due(now, aheadBasis{cluster: l.Mirror.Version(), line: l.order.version()}) {
 		return
 	}
 	head := l.headOfLine(now)
 	before := l.ahead.all()
-	reservations, changes := l.reserveAhead(state, head, before, now)
-	withheld := map[string]mirror.Withheld{}
-	l.Mirror.With(func(cluster *placement.Cluster) {
-		for _, shadow := range backfill.Shadows(cluster, reservations, now, 0) {
-			withheld[shadow.Node] = withheld[shadow.Node].Plus(mirror.Withheld{CPU: shadow.CPU, Memory: shadow.Memory, Others: shadow.Others})
-		}
-	})
-	if l.ahead.set(reservations, withheld, now, l.Clock.Since(now)) {
+	reservations, changes := l.reserveAhead(head, before, now)
+	if l.ahead.set(reservations, head.owners, now, l.Clock.Since(now)) {
 		l.Registry.Wake(l.Clock.Now()) // what was kept from others is not any more
 	}
 	for i := range reservations {
@@ -166,10 +157,13 @@ func (l *Line) LookAhead() {
 
 // reserveAhead makes the reservations of the gangs that are first, given those of the last time: at places that the
 // filters accept.
-func (l *Line) reserveAhead(state *State, head *head, before []backfill.Reservation, now time.Time) (reservations []backfill.Reservation, changes []backfill.Change) {
-	in := &backfill.Input{Waiting: head.waiting, Now: now}
+func (l *Line) reserveAhead(head *head, before []backfill.Reservation, now time.Time) (reservations []backfill.Reservation, changes []backfill.Change) {
+	if len(head.waiting) == 0 {
+		return nil, nil
+	}
+	running, assumed := l.runningJobs(l.State(), now)
+	in := &backfill.Input{Waiting: head.waiting, Running: running, Now: now}
 	var open map[string]bool
-	in.Running = l.runningJobs(state, now)
 	for again, round := true, 0; again && round < maxRounds; round++ {
 		l.Mirror.With(func(cluster *placement.Cluster) {
 			in.Cluster = cluster
@@ -178,7 +172,7 @@ func (l *Line) reserveAhead(state *State, head *head, before []backfill.Reservat
 		again, open = l.askAhead(head, reservations, before, now)
 	}
 	reservations = slices.DeleteFunc(reservations, func(r backfill.Reservation) bool { return open[r.Key] })
-	return reservations, changes
+	return reservations, append(changes, l.ahead.pauseStalled(reservations, assumed, now, config.Seconds(l.Args.ClaimSeconds))...)
 }
 
 // startable returns the gangs whose reserved places are free now.
@@ -191,18 +185,9 @@ func startable(reservations []backfill.Reservation, now time.Time) (keys []strin
 	return keys
 }
 
-func (a *ahead) clear() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.reservations) > 0 {
-		a.reservations, a.withheld = nil, nil
-		a.version++
-	}
-}
-
 // set takes over revised reservations. Gangs without a time are left out for a while. It reports whether anything is
 // no longer kept that was.
-func (a *ahead) set(reservations []backfill.Reservation, withheld map[string]mirror.Withheld, now time.Time, took time.Duration) (ended bool) {
+func (a *ahead) set(reservations []backfill.Reservation, owners map[string]owner, now time.Time, took time.Duration) (ended bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forget(now)
@@ -218,7 +203,7 @@ func (a *ahead) set(reservations []backfill.Reservation, withheld map[string]mir
 		a.version++
 		ended = slices.ContainsFunc(a.reservations, func(was backfill.Reservation) bool { return !stillKept(&was, found, now) })
 	}
-	a.reservations, a.withheld = found, withheld
+	a.reservations, a.owners, a.rooms = found, owners, nil
 	a.dueAt = now.Add(max(aheadPeriod, aheadShare*took))
 	return ended
 }
@@ -279,22 +264,25 @@ func (a *ahead) forget(now time.Time) {
 	maps.DeleteFunc(a.agreed, func(_ string, one agreed) bool { return now.After(one.until) })
 }
 
-// runningJobs returns what holds GPUs, and when it is expected to end.
-func (l *Line) runningJobs(state *State, now time.Time) []backfill.Running {
+// runningJobs returns what holds GPUs, and when it is expected to end. Of the assumed ones nothing is known.
+func (l *Line) runningJobs(state *State, now time.Time) (jobs []backfill.Running, assumed map[string]bool) {
 	var holdings []mirror.Holding
 	l.Mirror.With(func(*placement.Cluster) { holdings = l.Mirror.HoldingPods() })
 	assigned := RunningPods{State: state}
-	var jobs []backfill.Running
+	assumed = map[string]bool{}
 	index := map[string]int{}
 	for i := range holdings {
 		holding := &holdings[i]
-		ends := l.book.endOf(state, assigned.QueueOf(holding.Pod), holding.Pod, now)
+		ends, known := l.book.endOf(state, assigned.QueueOf(holding.Pod), holding.Pod, now)
 		if holding.Pod.DeletionTimestamp != nil {
-			ends = now.Add(backfill.MinimumRemaining)
+			ends, known = now.Add(backfill.MinimumRemaining), true
 		}
 		key := jobOf(l.Registry.GangOf(types.UID(holding.Name)), holding.Pod)
-		at, known := index[key]
 		if !known {
+			assumed[key] = true
+		}
+		at, found := index[key]
+		if !found {
 			at = len(jobs)
 			index[key] = at
 			jobs = append(jobs, backfill.Running{Key: key, Ends: ends})
@@ -305,7 +293,7 @@ func (l *Line) runningJobs(state *State, now time.Time) []backfill.Running {
 		}
 	}
 	slices.SortFunc(jobs, func(a, b backfill.Running) int { return cmp.Compare(a.Key, b.Key) })
-	return jobs
+	return jobs, assumed
 }
 
 // jobOf names the gang of a Pod, or the Pod itself: "team-a/train".

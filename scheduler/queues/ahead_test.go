@@ -4,9 +4,11 @@
 package queues
 
 import (
+	"strings"
 	"testing"
 
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
 func TestTheCauseOfAPostponementNamesOnlyJobsOfTheNamespace(t *testing.T) {
@@ -28,8 +30,42 @@ func TestReservationsAfterItsOwnAreNotInTheWayOfAGang(t *testing.T) {
 	t.Parallel()
 	a := &ahead{reservations: []backfill.Reservation{{Key: "first"}, {Key: "second"}, {Key: "third"}}}
 	for group, want := range map[string]int{"first": 0, "second": 1, "third": 2, "another": 3} {
-		if list, _ := a.before(group); len(list) != want {
+		if list, _ := a.before(group, owner{}); len(list) != want {
 			t.Errorf("%d reservations are in the way of the %s, want %d", len(list), group, want)
 		}
+	}
+}
+
+// A gang that has just come is not in the line yet.
+func TestReservationsOfALowerPriorityInItsQueueAreNotInTheWayOfAGang(t *testing.T) {
+	t.Parallel()
+	of := func(queue string, priority int32) owner { return owner{queue, gangs.Rank{Priority: priority}} }
+	a := &ahead{
+		reservations: []backfill.Reservation{{Key: "high"}, {Key: "low"}, {Key: "other"}},
+		owners:       map[string]owner{"high": of("q", 5), "low": of("q", 1), "other": of("", 1)},
+	}
+	tests := map[string]struct {
+		of   owner
+		want string
+	}{
+		"of the same priority as the first one": {of("q", 5), "high other"},
+		"of the lowest priority":                {of("q", 1), "high low other"},
+		"of the highest priority":               {of("q", 6), "other"},
+		"of another queue":                      {of("third", 6), "high low other"},
+	}
+	keys := map[string]string{}
+	for name, test := range tests {
+		list, key := a.before("new", test.of)
+		var got []string
+		for i := range list {
+			got = append(got, list[i].Key)
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s: %v are in its way, want %s", name, got, test.want)
+		}
+		if known := keys[key]; known != "" && known != test.want {
+			t.Errorf("%s: %s has the same key as %s", name, test.want, known)
+		}
+		keys[key] = test.want
 	}
 }

@@ -18,10 +18,9 @@ import (
 )
 
 // queueBook is what is known of GPUQueues, and what their Pods hold. Without
-// GPUQueues it limits nobody but Pods that name one, and the order is by priority and age.
+// GPUQueues it limits nobody but Pods that name one.
 type queueBook struct {
-	mu sync.Mutex
-	// state is nil without GPUQueues.
+	mu    sync.Mutex
 	state *State
 	// ledger is what the queues hold, for a state and a version of the mirror's holdings.
 	ledger        *queueing.Ledger
@@ -36,13 +35,8 @@ type queueBook struct {
 
 // readQueues takes over what the GPUQueues say, with their present fair-share factors.
 func (l *Line) readQueues() {
-	if l.source == nil {
-		return
-	}
-	if tree := l.source.Tree(); tree != nil {
-		l.book.set(NewState(tree, l.source.Queues(), l.Namespace))
-	} else if l.source.Known() {
-		l.book.set(nil)
+	if l.source != nil && l.source.Known() {
+		l.book.set(NewState(l.source.Tree(), l.source.Queues(), l.Namespace))
 	}
 }
 
@@ -52,7 +46,7 @@ func (b *queueBook) set(state *State) {
 	b.state = state
 }
 
-// queues returns what the GPUQueues say; nil if there are none.
+// queues returns what the GPUQueues say.
 func (b *queueBook) queues() *State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,8 +148,8 @@ func (l *Line) Admit(attempt *gangs.Attempt, request *gangs.Request) (*gangs.Req
 		}
 		queue = assigned.Queue
 	}
-	if state == nil {
-		return request, Admission{}
+	if !state.Tree().HasQueues() {
+		return request, Admission{} // nothing has a limit, and this is for each Pod
 	}
 	claimed := l.Ledger(state, attempt.Group.Key)
 	confined, admitted := l.fitLimits(claimed, queue, request)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,7 @@ const (
 	// estimatePeriod is how often it is estimated when waiting gangs start, and estimateShare
 	// bounds the part of the time that this takes.
 	estimatePeriod = 5 * time.Second
-	estimateShare  = 20
+	estimateShare  = 50
 	// The future is played mostDraws times, or fewer if many gangs wait: so often that drawnStarts starts
 	// are drawn, but at least fewestDraws times.
 	mostDraws, fewestDraws = 15, 5
@@ -72,8 +73,8 @@ func (l *Line) Estimate(ctx context.Context, mayAct func() bool) {
 		case <-l.Clock.After(pause):
 		}
 		began := l.Clock.Now()
-		if state := l.State(); state != nil && mayAct() {
-			l.EstimateStarts(ctx, state)
+		if mayAct() {
+			l.EstimateStarts(ctx, l.State())
 		}
 		pause = max(estimatePeriod, estimateShare*l.Clock.Since(began))
 	}
@@ -83,6 +84,9 @@ func (l *Line) Estimate(ctx context.Context, mayAct func() bool) {
 func (l *Line) EstimateStarts(ctx context.Context, state *State) {
 	known := &l.estimates
 	now, waiting := l.Clock.Now(), l.order.first()
+	if len(known.written) == 0 && !slices.ContainsFunc(waiting, func(place Place) bool { return place.Tried }) {
+		return // who has not been tried may start at once
+	}
 	left := estimatesAtOnce
 	future, held := l.Future(state, waiting, now)
 	known.forget(waiting, held, now, l.outcomes.add)
@@ -90,7 +94,7 @@ func (l *Line) EstimateStarts(ctx context.Context, state *State) {
 		if left == 0 {
 			return
 		}
-		if estimate.Likely.IsZero() {
+		if estimate.Likely.IsZero() || !waiting[i].Tried {
 			continue
 		}
 		next := l.described(&waiting[i], l.outcomes.adjust(estimate, now.Sub(waiting[i].Since), now), held)

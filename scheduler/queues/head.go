@@ -74,6 +74,11 @@ func (a *ahead) leftOut(now time.Time) map[string]bool {
 			groups[group] = true
 		}
 	}
+	for group := range a.stalls {
+		if a.pauses(group, now) {
+			groups[group] = true
+		}
+	}
 	return groups
 }
 
@@ -93,6 +98,17 @@ type head struct {
 	waiting  []backfill.Waiting
 	requests map[string]*gangs.Request
 	leaders  map[string]*corev1.Pod
+	owners   map[string]owner
+}
+
+// owner is what decides which Pods come before a gang that has a reservation.
+type owner struct {
+	queue string
+	rank  gangs.Rank
+}
+
+func ownerOf(place *Place) owner {
+	return owner{place.queue, gangs.Rank{Priority: place.Priority, Since: place.Since, Group: place.Key}}
 }
 
 // exclude has a gang get no place on some further nodes.
@@ -111,7 +127,7 @@ func (h *head) exclude(group string, nodes []string) {
 // already keep them when others come before them, unless these become too many. Those come before all others
 // for which Pods leave: their nodes are kept from the others until they have started.
 func (l *Line) headOfLine(now time.Time) *head {
-	h := &head{requests: map[string]*gangs.Request{}, leaders: map[string]*corev1.Pod{}}
+	h := &head{requests: map[string]*gangs.Request{}, leaders: map[string]*corev1.Pod{}, owners: map[string]owner{}}
 	leftOut, kept := l.ahead.leftOut(now), l.ahead.groups()
 	entries := slices.DeleteFunc(withFirst(l.order.reservable(), l.core.Claiming()), func(entry Place) bool { return leftOut[entry.Key] })
 	classes := l.nodeClasses(entries)
@@ -122,7 +138,7 @@ func (l *Line) headOfLine(now time.Time) *head {
 	for _, i := range choose(contenders, l.Args.Reservations, func(i int) bool { return h.add(l, &entries[i], now) }) {
 		entry := &entries[i]
 		h.waiting = append(h.waiting, backfill.Waiting{Key: entry.Key, Gang: &h.requests[entry.Key].Gang, Bound: cmp.Or(entry.runtime.Longest(), assumedRuntime)})
-		h.leaders[entry.Key] = entry.Leader
+		h.leaders[entry.Key], h.owners[entry.Key] = entry.Leader, ownerOf(entry)
 	}
 	return h
 }
@@ -134,7 +150,7 @@ func (h *head) add(l *Line, entry *Place, now time.Time) bool {
 		return false
 	}
 	request, mayStart := l.requestAhead(attempt)
-	if !mayStart {
+	if !mayStart || attempt.Extra { // those above a gang's minimum join it if there is room
 		l.ahead.leaveOut(entry.Key, now.Add(limitPeriod)) // others of its kind are considered meanwhile
 		return false
 	}

@@ -21,8 +21,8 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// Line is the gangs that wait in GPUQueues: who is served before whom, which places are reserved for the first of them and from when on,
-// and when the others are expected to start. Each of its parts has a lock of its own, which only its own methods hold, and none of these
+// Line is the gangs that wait, in GPUQueues or without any: who is served before whom, which places are reserved for the first of
+// them and from when on, and when the others are expected to start. Each of its parts has a lock of its own, which only its own methods hold, and none of these
 // calls another part: so events, scheduling cycles and the periodic work may meet in it. What needs none says whose it is.
 type Line struct {
 	Sources
@@ -33,8 +33,10 @@ type Line struct {
 	// book is what the queues hold, and how long their Pods ran.
 	book queueBook
 	// order is that of the groups that wait, and ahead are the places that the first of these will get.
-	order order
-	ahead ahead
+	// shadows are what of that is in the way of others.
+	order   order
+	ahead   ahead
+	shadows castShadows
 	// promises are what these gangs were told about that.
 	promises promises
 	// submissions are those of the last days, and outcomes how the last estimates turned out.
@@ -91,13 +93,16 @@ type Core interface {
 
 // NewLine returns the Line of a cluster without GPUQueues.
 func NewLine(sources Sources, core Core) *Line {
-	return &Line{Sources: sources, core: core, book: queueBook{history: runtimes.NewHistory()}, estimates: estimates{written: map[string]writtenEstimate{}}}
+	return &Line{
+		Sources: sources, core: core, estimates: estimates{written: map[string]writtenEstimate{}},
+		book: queueBook{state: NewState(nil, nil, sources.Namespace), history: runtimes.NewHistory()},
+	}
 }
 
-// State returns what the GPUQueues say; nil if there are none.
+// State returns what the GPUQueues say.
 func (l *Line) State() *State { return l.book.queues() }
 
-// SetState sets what the GPUQueues say; nil if there are none.
+// SetState sets what the GPUQueues say.
 func (l *Line) SetState(state *State) { l.book.set(state) }
 
 // Follow has the GPUQueues read from a source: Order does it. It must be called before any other method.
@@ -119,9 +124,6 @@ func (l *Line) Reservation(group string) (reservation backfill.Reservation, rese
 
 // Reserved reports whether anything is reserved.
 func (l *Line) Reserved() bool { return l.ahead.any() }
-
-// Rooms returns what reservations need of the nodes, besides cards. The map must not be changed.
-func (l *Line) Rooms() map[string]mirror.Withheld { return l.ahead.rooms() }
 
 // Drop ends a gang's reservation: it has got its place, or no longer waits. It reports whether there was one.
 func (l *Line) Drop(group string) (had bool) { return l.ahead.drop(group) }

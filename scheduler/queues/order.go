@@ -23,8 +23,7 @@ const (
 	orderShare  = 20
 )
 
-// order is the waiting groups in the order in which they are served. It is empty without
-// GPUQueues.
+// order is the waiting groups in the order in which they are served.
 type order struct {
 	mu      sync.Mutex
 	entries []Place
@@ -111,24 +110,28 @@ func (l *Line) OrderIfDue() {
 	}
 }
 
-// Order orders the waiting groups, if there are GPUQueues.
+// Order orders the waiting groups.
 func (l *Line) Order() {
 	began := l.Clock.Now()
 	l.readQueues()
 	state := l.State()
-	if state == nil {
-		l.core.Do(l.Registry.SetTurns(nil))
-		l.order.set(nil, nil, began.Add(orderPeriod))
-		return
-	}
 	entries := l.inOrder(state, l.Registry.Waiting())
+	l.core.Do(l.Registry.SetTurns(turnsOf(state, entries)))
+	ended := l.Clock.Now()
+	l.order.set(entries, l.candidates(entries, began), ended.Add(max(orderPeriod, orderShare*ended.Sub(began))))
+}
+
+// turnsOf returns the turns of groups in their order; nil without GPUQueues, when the order never changes and
+// kube-scheduler's own queue keeps it.
+func turnsOf(state *State, entries []Place) map[string]float64 {
+	if !state.Tree().HasQueues() {
+		return nil
+	}
 	turns := make(map[string]float64, len(entries))
 	for i := range entries {
 		turns[entries[i].Key] = float64(i + 1)
 	}
-	l.core.Do(l.Registry.SetTurns(turns))
-	ended := l.Clock.Now()
-	l.order.set(entries, l.candidates(entries, began), ended.Add(max(orderPeriod, orderShare*ended.Sub(began))))
+	return turns
 }
 
 // inOrder returns groups in the order in which they are served.
@@ -148,7 +151,7 @@ func (l *Line) inOrder(state *State, waiting []gangs.Waiting) []Place {
 			GPUs: float64(group.Percent) / placement.Card, Runtime: runtime,
 		})
 	}
-	ranked := l.queueOptions().Serve(jobs, demands, state.Factors(), l.ledgerOf(state))
+	ranked := l.optionsFor(state).Serve(jobs, demands, state.Factors(), l.ledgerOf(state))
 	ordered := make([]Place, len(ranked))
 	for i, one := range ranked {
 		ordered[i] = entries[one.Index]
@@ -160,7 +163,10 @@ func (l *Line) inOrder(state *State, waiting []gangs.Waiting) []Place {
 	return ordered
 }
 
-// queueOptions returns the order between queues.
-func (l *Line) queueOptions() queueing.Options {
+// optionsFor returns the order between queues. Without GPUQueues, priority and age decide.
+func (l *Line) optionsFor(state *State) queueing.Options {
+	if !state.Tree().HasQueues() {
+		return queueing.Options{Policy: queueing.FIFO}
+	}
 	return queueing.Options{Policy: queueing.Policy(l.Args.QueuePolicy), MaxOvertake: config.Seconds(l.Args.QueueMaxOvertakeSeconds)}
 }

@@ -32,17 +32,7 @@ func (l *Line) Runtime(state *State, pod *corev1.Pod) queueing.Runtime {
 
 // ExpectedToEnd reports whether anything is known about how long a Pod is going to run.
 func (l *Line) ExpectedToEnd(pod *corev1.Pod) bool {
-	if state := l.State(); state != nil {
-		return l.Runtime(state, pod).Longest() > 0
-	}
-	return l.book.knows(pod)
-}
-
-// knows reports whether anything is known of how long Pods like one ran.
-func (b *queueBook) knows(pod *corev1.Pod) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.history.Estimate(taskOf(pod)).Unknown()
+	return l.Runtime(l.State(), pod).Longest() > 0
 }
 
 // assumedRuntime is what a Pod is assumed to run for of which nothing is known. If it runs longer, that is extended
@@ -50,17 +40,18 @@ func (b *queueBook) knows(pod *corev1.Pod) bool {
 // longest, and is not passed for ever.
 const assumedRuntime = 4 * time.Hour
 
-// endOf returns by when a Pod that runs is expected to have ended: few like it run longer.
-func (b *queueBook) endOf(state *State, queue string, pod *corev1.Pod, now time.Time) time.Time {
+// endOf returns by when a Pod that runs is expected to have ended: few like it run longer. If nothing is known of it, that is
+// assumed.
+func (b *queueBook) endOf(state *State, queue string, pod *corev1.Pod, now time.Time) (ends time.Time, known bool) {
 	began := startOf(pod, now)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	estimate := b.estimate(state, queue, pod)
 	if estimate.Unknown() {
-		return began.Add(runtimes.Extended(assumedRuntime, now.Sub(began), assumedRuntime))
+		return began.Add(runtimes.Extended(assumedRuntime, now.Sub(began), assumedRuntime)), false
 	}
 	_, longest := estimate.Remaining(now.Sub(began))
-	return now.Add(longest)
+	return now.Add(longest), true
 }
 
 // estimate requires the lock, also while its result is used.

@@ -5,28 +5,82 @@ package queues
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
 // Shadows returns what must stay free for others while a place is looked for: what is reserved
 // from a time on at which the gang may still run. It is nil if nothing is reserved.
 func (l *Line) Shadows(attempt *gangs.Attempt) func(*placement.Cluster) []placement.Pod {
-	others, _ := l.ahead.before(attempt.Group.Key)
+	others, key := l.ahead.before(attempt.Group.Key, l.ownerOf(attempt))
 	if len(others) == 0 {
 		return nil
 	}
-	bound, now := l.boundOf(attempt), l.Clock.Now()
-	return func(cluster *placement.Cluster) []placement.Pod { return backfill.Shadows(cluster, others, now, bound) }
+	bound, now, nodes := l.boundOf(attempt), l.Clock.Now(), l.Mirror.NodesVersion()
+	return func(cluster *placement.Cluster) []placement.Pod {
+		return l.shadows.of(cluster, fmt.Sprintf("%s %d %s", key, nodes, windowKey(others, now, bound)), others, now, bound)
+	}
+}
+
+// windowKey returns a text that is equal as long as the same of some reservations is in the way of a gang that starts now:
+// which ones have come, come before it ends, or do not matter.
+func windowKey(others []backfill.Reservation, now time.Time, bound time.Duration) string {
+	parts := make([]byte, len(others))
+	for i := range others {
+		r := &others[i]
+		switch {
+		case !r.Until.IsZero() && !r.Until.After(now), bound > 0 && !r.From.Before(now.Add(bound)):
+			parts[i] = '-'
+		case r.StartsBy(now):
+			parts[i] = 'n'
+		default:
+			parts[i] = 'l'
+		}
+	}
+	return string(parts)
+}
+
+// castShadows are shadows as they were computed last, by a key: there may be hundreds of attempts a second beside the same
+// reservations. They belong to whoever has the mirror locked.
+type castShadows struct {
+	known map[string][]placement.Pod
+	// leaving are the Pods that were to leave before the reservations begin.
+	leaving map[string][]string
+}
+
+// mostShadows is of how many keys shadows are kept.
+const mostShadows = 64
+
+// of returns the shadows of reservations with a key, as backfill.Shadows does.
+func (s *castShadows) of(cluster *placement.Cluster, key string, others []backfill.Reservation, now time.Time, bound time.Duration) []placement.Pod {
+	gone := func(pod string) bool { return cluster.Look(pod) == nil }
+	if pods, known := s.known[key]; known && !slices.ContainsFunc(s.leaving[key], gone) {
+		return pods
+	}
+	if s.known == nil || len(s.known) >= mostShadows {
+		s.known, s.leaving = map[string][]placement.Pod{}, map[string][]string{}
+	}
+	var leaving []string
+	for i := range others {
+		for _, one := range others[i].Leaving {
+			if !gone(one.Pod) {
+				leaving = append(leaving, one.Pod)
+			}
+		}
+	}
+	s.known[key], s.leaving[key] = backfill.Shadows(cluster, others, now, bound), leaving
+	return s.known[key]
 }
 
 // ShadowKey returns a key for Shadows.
 func (l *Line) ShadowKey(attempt *gangs.Attempt) string {
-	others, key := l.ahead.before(attempt.Group.Key)
+	others, key := l.ahead.before(attempt.Group.Key, l.ownerOf(attempt))
 	if len(others) == 0 {
 		return ""
 	}
@@ -38,11 +92,57 @@ func (l *Line) boundOf(attempt *gangs.Attempt) time.Duration {
 	if place, waits := l.order.of(attempt.Group.Key); waits {
 		return place.runtime.Longest()
 	}
-	state := l.State()
-	if state == nil {
-		return 0
+	return l.Runtime(l.State(), attempt.Waiting[0].Pod()).Longest()
+}
+
+// ownerOf returns what decides whether a gang comes before others, also if it is not in the line yet.
+func (l *Line) ownerOf(attempt *gangs.Attempt) owner {
+	if place, waits := l.order.of(attempt.Group.Key); waits {
+		return ownerOf(&place)
 	}
-	return l.Runtime(state, attempt.Waiting[0].Pod()).Longest()
+	return owner{queue: l.State().QueueOf(attempt.Waiting[0].Pod()).Queue, rank: gangs.Rank{Priority: attempt.Priority}}
+}
+
+// Rooms returns what the reservations of gangs that come before a Pod without GPUs need of the nodes, besides cards: those of
+// a higher priority and, with the same, of a greater age. The map must not be changed.
+func (l *Line) Rooms(pod gangs.Rank) map[string]mirror.Withheld {
+	list, known, version := l.ahead.roomsFor(pod)
+	if len(list) == 0 || known != nil {
+		return known
+	}
+	rooms := map[string]mirror.Withheld{}
+	l.Mirror.With(func(cluster *placement.Cluster) {
+		for _, shadow := range backfill.Shadows(cluster, list, l.Clock.Now(), 0) {
+			rooms[shadow.Node] = rooms[shadow.Node].Plus(mirror.Withheld{CPU: shadow.CPU, Memory: shadow.Memory, Others: shadow.Others})
+		}
+	})
+	l.ahead.keepRooms(len(list), rooms, version)
+	return rooms
+}
+
+// roomsFor returns the reservations of gangs that come before a Pod, and what they need if that is known.
+func (a *ahead) roomsFor(pod gangs.Rank) (list []backfill.Reservation, known map[string]mirror.Withheld, version uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.reservations {
+		if a.owners[a.reservations[i].Key].rank.Compare(pod) <= 0 {
+			list = append(list, a.reservations[i])
+		}
+	}
+	return list, a.rooms[len(list)], a.version
+}
+
+// keepRooms remembers what the first reservations need, in the order of their gangs' ranks, unless they have changed.
+func (a *ahead) keepRooms(count int, rooms map[string]mirror.Withheld, version uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.version != version {
+		return
+	}
+	if a.rooms == nil {
+		a.rooms = map[int]map[string]mirror.Withheld{}
+	}
+	a.rooms[count] = rooms
 }
 
 // jobName names a job to the owner of Pods of a namespace, with the GPUs that it has, in percent of one. What runs in

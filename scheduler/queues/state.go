@@ -15,7 +15,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
-// State is what the GPUQueues say.
+// State is what the GPUQueues say. Without any, all that waits is in queueing.NoQueue.
 type State struct {
 	tree    *queueing.Tree
 	factors map[string]float64
@@ -23,9 +23,12 @@ type State struct {
 	namespace func(name string) *corev1.Namespace
 }
 
-// NewState returns the State of some GPUQueues, of which tree is the tree. namespace returns a namespace,
-// nil if it is not known.
+// NewState returns the State of some GPUQueues, of which tree is the tree; nil if there are none. namespace returns a
+// namespace, nil if it is not known.
 func NewState(tree *queueing.Tree, objects []*v1.GPUQueue, namespace func(name string) *corev1.Namespace) *State {
+	if tree == nil {
+		tree = gpuqueue.NewTree(nil)
+	}
 	return &State{tree: tree, factors: gpuqueue.Factors(objects), namespace: namespace}
 }
 
@@ -35,13 +38,9 @@ func (s *State) Tree() *queueing.Tree { return s.tree }
 // Factors returns the fair-share factors of the queues, as far as they are known.
 func (s *State) Factors() map[string]float64 { return s.factors }
 
-// QueueOf returns the queue of a Pod, and why the Pod may not use it. A nil State is that of a cluster without GPUQueues.
+// QueueOf returns the queue of a Pod, and why the Pod may not use it.
 func (s *State) QueueOf(pod *corev1.Pod) queueing.Assignment {
-	if s == nil {
-		applicant := gpuqueue.Applicant(pod, nil)
-		return (*queueing.Tree)(nil).Assign(&applicant)
-	}
-	applicant := gpuqueue.Applicant(pod, s.namespace(pod.Namespace))
+	applicant := s.applicant(pod)
 	return s.tree.Assign(&applicant)
 }
 
@@ -49,6 +48,14 @@ func (s *State) QueueOf(pod *corev1.Pod) queueing.Assignment {
 // for while it runs.
 func (s *State) QueueOfRunning(namespace, label string) string {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{v1.LabelQueue: label}}}
-	applicant := gpuqueue.Applicant(pod, s.namespace(namespace))
+	applicant := s.applicant(pod)
 	return s.tree.Holder(&applicant)
+}
+
+// applicant returns a Pod with what decides about its queue. Without GPUQueues, its namespace doesn't.
+func (s *State) applicant(pod *corev1.Pod) queueing.Applicant {
+	if !s.tree.HasQueues() {
+		return gpuqueue.Applicant(pod, nil)
+	}
+	return gpuqueue.Applicant(pod, s.namespace(pod.Namespace))
 }

@@ -39,11 +39,10 @@ func (s *submissions) again(now time.Time) [][]arrivals.Submission {
 	return s.record.Again(now)
 }
 
-// Submitted records a gang that is tried for the first time, if there are GPUQueues. Pods that replace others of a
-// gang, or join it, are no submission.
+// Submitted records a gang that is tried for the first time. Pods that replace others of a gang, or join it, are no
+// submission.
 func (l *Line) Submitted(attempt *gangs.Attempt) {
-	state := l.State()
-	if state == nil || len(attempt.Placed) > 0 {
+	if len(attempt.Placed) > 0 {
 		return
 	}
 	pod, percent := attempt.Waiting[0].Pod(), 0
@@ -54,7 +53,7 @@ func (l *Line) Submitted(attempt *gangs.Attempt) {
 		return
 	}
 	one := arrivals.Submission{
-		At: attempt.Group.Since, Queue: state.QueueOfRunning(pod.Namespace, pod.Labels[v1.LabelQueue]), Percent: percent, Task: taskOf(pod), Needs: needsOf(attempt),
+		At: attempt.Group.Since, Queue: l.State().QueueOfRunning(pod.Namespace, pod.Labels[v1.LabelQueue]), Percent: percent, Task: taskOf(pod), Needs: needsOf(attempt),
 	}
 	l.submissions.add(attempt.Group.Key, one)
 }
@@ -71,7 +70,7 @@ func (l *Line) scenarios(state *State, random *rand.Rand, now time.Time) [][]out
 
 // coming returns gangs that come when they would come again.
 func (l *Line) coming(state *State, again []arrivals.Submission, random *rand.Rand, now time.Time) []outlook.Coming {
-	options, factors := l.queueOptions(), state.Factors()
+	options, factors := l.optionsFor(state), state.Factors()
 	list := make([]outlook.Coming, 0, len(again))
 	for i := range again {
 		one := &again[i]

@@ -5,13 +5,15 @@ package scheduler
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
 // TestABigGangAmongSmallTasksGetsItsTurn keeps all GPUs busy with single Pods, of which
@@ -21,7 +23,7 @@ func TestABigGangAmongSmallTasksGetsItsTurn(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	name := s.namespace
-	s.startScheduler(name, arguments{"starvationSeconds": 3})
+	s.startScheduler(name, nil)
 	s.addNodes(machines(3, machine{name: "n", gpus: 4})...)
 	stop := s.keepBusy(gang{name: "small", scheduler: name, duration: "1500ms"}, 20)
 	s.waitForBound(12, "small")
@@ -72,17 +74,17 @@ func (s *suite) keepBusy(like gang, alive int) (stop func() int) {
 	return stop
 }
 
-// TestWhenAStarvingGangGoesOthersGoOn: a deleted gang's nodes are no longer claimed.
-func TestWhenAStarvingGangGoesOthersGoOn(t *testing.T) {
+// TestWhenAGangThatWaitsGoesOthersGoOn: a deleted gang's nodes are no longer reserved.
+func TestWhenAGangThatWaitsGoesOthersGoOn(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	name := s.namespace
-	scheduler := s.startScheduler(name, arguments{"starvationSeconds": 1})
+	s.startScheduler(name, nil)
 	s.addNodes(machines(2, machine{name: "n", gpus: 4})...)
 	s.createPods(gang{name: "runs", gpus: 1, scheduler: name})
 	s.waitForBound(1, "runs")
 	s.createTasks(gang{name: "big", pods: 2, gpus: 4, scheduler: name})
-	s.waitForClaim(scheduler)
+	s.waitForReservation("big")
 	s.createPods(gang{name: "other", gpus: 3, scheduler: name})
 	s.waitForRefusal("other", "")
 	if err := s.tasks.FalldioV1().GPUTasks(s.namespace).Delete(t.Context(), "big", metav1.DeleteOptions{}); err != nil {
@@ -96,33 +98,37 @@ func TestWhenAStarvingGangGoesOthersGoOn(t *testing.T) {
 	t.Logf("after %v", time.Since(begin).Round(time.Millisecond))
 }
 
-// TestPodsWithoutGPUsDoNotTakeWhatAStarvingGangClaims: a Pod that would take CPU which becomes
+// TestPodsWithoutGPUsDoNotTakeWhatIsReservedForAGang: a Pod that would take CPU which becomes
 // free for the gang has to wait, and starts when the gang has what it needs.
-func TestPodsWithoutGPUsDoNotTakeWhatAStarvingGangClaims(t *testing.T) {
+func TestPodsWithoutGPUsDoNotTakeWhatIsReservedForAGang(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	name := s.namespace
-	scheduler := s.startScheduler(name, arguments{"starvationSeconds": 1})
+	s.startScheduler(name, nil)
 	s.addNodes(machine{name: "n", gpus: 4, cpu: "32"})
 	s.createPods(gang{name: "runs", pods: 2, min: 1, gpus: 1, cpu: "12", scheduler: name})
 	s.waitForBound(2, "runs")
 	s.createPods(gang{name: "big", gpus: 4, cpu: "28", scheduler: name})
-	s.waitForClaim(scheduler)
+	s.waitForReservation("big")
 	s.createPod(s.withoutGPUs(gang{name: "small", cpu: "4", scheduler: name, duration: "1ms"}))
-	s.waitForBound(1, "small") // the gang leaves so much
+	s.waitForEnd(1, "small") // the gang leaves so much
 	s.createPod(s.withoutGPUs(gang{name: "large", cpu: "5", scheduler: name, duration: "1ms"}))
 	s.waitForRefusal("large", "kept for a gang that waits for others to leave")
 	s.deleteGang("runs")
 	s.waitForBound(1, "big")
 	s.deleteGang("big")
-	s.waitForBound(1, "large")
+	s.waitForEnd(1, "large")
 }
 
-// waitForClaim waits until a scheduler keeps nodes for a starving gang. Pods that are created
-// to see whether they are turned away could take what the gang would claim.
-func (s *suite) waitForClaim(scheduler *process) {
+// waitForReservation waits until a gang is promised a start. Pods that are created to see whether they are turned away could
+// take what would be reserved for it.
+func (s *suite) waitForReservation(name string) {
 	s.Helper()
-	s.eventually("nodes are kept for a starving gang", func() (bool, string) {
-		return strings.Contains(scheduler.log.String(), "nodes are kept for it"), "they are not"
+	s.eventually("nodes are reserved for "+name, func() (bool, string) {
+		pods := s.ledger.podsOf(name)
+		return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+			estimate := gputask.StartEstimateOf(pod)
+			return estimate != nil && estimate.Reserved
+		}), describe(pods)
 	})
 }

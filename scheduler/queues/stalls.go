@@ -1,0 +1,58 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queues
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
+)
+
+// stall is a gang that waits for Pods of which nobody knows when they end. One that never ends must not keep nodes from
+// others for ever.
+type stall struct {
+	// left is how many Pods it waited for when they were the fewest, and since is from when on.
+	left  int
+	since time.Time
+	// pausedUntil is until when others may use the nodes.
+	pausedUntil time.Time
+}
+
+// pauses reports whether others may use the nodes of a gang. It requires the lock.
+func (a *ahead) pauses(group string, now time.Time) bool {
+	return now.Before(a.stalls[group].pausedUntil)
+}
+
+// pauseStalled ends the reservations that wait for Pods whose ends are only assumed, if none of them has left for as long as
+// patience. These gangs get none for as long again. It returns what has changed.
+func (a *ahead) pauseStalled(reservations []backfill.Reservation, assumed map[string]bool, now time.Time, patience time.Duration) (changes []backfill.Change) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	waits := make(map[string]bool, len(reservations))
+	for i := range reservations {
+		r := &reservations[i]
+		unknown := slices.IndexFunc(r.Leaving, func(leaving backfill.Leaver) bool { return assumed[leaving.Job] })
+		if unknown < 0 {
+			continue
+		}
+		waits[r.Key] = true
+		one, known := a.stalls[r.Key]
+		switch {
+		case !known || !one.pausedUntil.IsZero() || len(r.Leaving) < one.left:
+			one = stall{left: len(r.Leaving), since: now}
+		case now.Sub(one.since) >= patience:
+			one.pausedUntil = now.Add(patience)
+			changes = append(changes, backfill.Change{Key: r.Key, Was: r.From, Cause: backfill.Cause{Kind: backfill.EndUnknown, Job: r.Leaving[unknown].Job}})
+			*r = backfill.Reservation{Key: r.Key}
+		}
+		if a.stalls == nil {
+			a.stalls = map[string]stall{}
+		}
+		a.stalls[r.Key] = one
+	}
+	maps.DeleteFunc(a.stalls, func(group string, one stall) bool { return !waits[group] && !now.Before(one.pausedUntil) })
+	return changes
+}

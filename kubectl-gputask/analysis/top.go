@@ -5,6 +5,7 @@ package analysis
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -152,11 +153,10 @@ func (v *View) Top(load Utilization) *Top {
 		leaves[name].Sum.add(&use)
 		models[key].add(&use)
 	}
-	for _, leaf := range leaves {
+	for _, leaf := range slices.SortedFunc(maps.Values(leaves), func(a, b *Leaf) int { return compareNatural(a.Name, b.Name) }) {
 		slices.SortFunc(leaf.Nodes, func(a, b NodeUse) int { return compareNatural(a.Name, b.Name) })
 		top.Leaves = append(top.Leaves, *leaf)
 	}
-	slices.SortFunc(top.Leaves, func(a, b Leaf) int { return compareNatural(a.Name, b.Name) })
 	for _, model := range models {
 		top.Models = append(top.Models, *model)
 	}
@@ -322,11 +322,7 @@ func (v *View) addShapes(top *Top) {
 			byKey[shape.Key()].tasks++
 		}
 	}
-	var list []counted
-	for _, one := range byKey {
-		list = append(list, *one)
-	}
-	slices.SortFunc(list, func(a, b counted) int {
+	list := slices.SortedFunc(maps.Values(byKey), func(a, b *counted) int {
 		return cmp.Or(-cmp.Compare(a.tasks, b.tasks), -cmp.Compare(snapshot.GPUPercent(&a.shape), snapshot.GPUPercent(&b.shape)), cmp.Compare(a.shape.Key(), b.shape.Key()))
 	})
 	list = list[:min(len(list), shownShapes)]
@@ -339,7 +335,7 @@ func (v *View) addShapes(top *Top) {
 		}
 	}
 	for _, size := range []int{1, 2, 4, 8} { // common sizes
-		list = append(list, counted{shape: placement.Shape{GPUs: size}})
+		list = append(list, &counted{shape: placement.Shape{GPUs: size}})
 	}
 	v.Cluster.Try(func() bool {
 		for i := range v.pending {

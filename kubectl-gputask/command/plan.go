@@ -203,51 +203,43 @@ func (s *session) showPlan(ctx context.Context, clients *cluster.Clients, name s
 }
 
 func newPlanApprove(s *session) *cobra.Command {
-	return &cobra.Command{
-		Use:   "approve NAME...",
-		Short: "Approve plans",
-		Args:  someNames,
-		ValidArgsFunction: s.completePlans(func(plan *v1.MovePlan) bool {
-			return !moveplan.Finished(plan) && !plan.Spec.Approved && !plan.Spec.Abort
-		}),
-		RunE: s.changePlans("approved", change.Approve),
-	}
+	return s.newPlanChange("approve NAME...", "Approve plans", "approved", change.Approve, func(plan *v1.MovePlan) bool {
+		return !plan.Spec.Approved && !plan.Spec.Abort
+	})
 }
 
 func newPlanAbort(s *session) *cobra.Command {
-	return &cobra.Command{
-		Use:   "abort NAME...",
-		Short: "Stop plans: nothing more is moved, what has been moved stays",
-		Args:  someNames,
-		ValidArgsFunction: s.completePlans(func(plan *v1.MovePlan) bool {
-			return !moveplan.Finished(plan) && !plan.Spec.Abort
-		}),
-		RunE: s.changePlans("aborted", change.Abort),
-	}
+	const short = "Stop plans: nothing more is moved, what has been moved stays"
+	return s.newPlanChange("abort NAME...", short, "aborted", change.Abort, func(plan *v1.MovePlan) bool { return !plan.Spec.Abort })
 }
 
-// changePlans returns the RunE of a command that approves or aborts plans.
-func (s *session) changePlans(
-	done string, apply func(context.Context, *cluster.Clients, *v1.MovePlan) (already bool, err error),
-) func(*cobra.Command, []string) error {
-	return s.onCluster(func(ctx context.Context, clients *cluster.Clients, names []string) error {
-		var failures []error
-		for _, name := range names {
-			plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				failures = append(failures, err)
-				continue
+// newPlanChange returns a command that changes plans. Those are completed that it applies to.
+func (s *session) newPlanChange(
+	use, short, done string, apply func(context.Context, *cluster.Clients, *v1.MovePlan) (already bool, err error),
+	applies func(*v1.MovePlan) bool,
+) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: someNames,
+		ValidArgsFunction: s.completePlans(func(plan *v1.MovePlan) bool { return !moveplan.Finished(plan) && applies(plan) }),
+		RunE: s.onCluster(func(ctx context.Context, clients *cluster.Clients, names []string) error {
+			var failures []error
+			for _, name := range names {
+				plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
+				if err != nil {
+					failures = append(failures, err)
+					continue
+				}
+				already, err := apply(ctx, clients, plan)
+				switch {
+				case err != nil:
+					failures = append(failures, err)
+				case already:
+					s.printChange("moveplan", name, done+" already")
+				default:
+					s.printChange("moveplan", name, done)
+				}
 			}
-			already, err := apply(ctx, clients, plan)
-			switch {
-			case err != nil:
-				failures = append(failures, err)
-			case already:
-				s.printChange("moveplan", name, done+" already")
-			default:
-				s.printChange("moveplan", name, done)
-			}
-		}
-		return joined(failures)
-	})
+			return joined(failures)
+		}),
+	}
 }

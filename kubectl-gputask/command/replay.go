@@ -166,23 +166,16 @@ func readSegments(directory string) (*journal.Journal, error) {
 		if _, isSegment := journal.SegmentNumber(entry.Name()); !isSegment {
 			continue
 		}
-		if err := appendSegment(&text, filepath.Join(directory, entry.Name())); err != nil {
+		segment, err := os.ReadFile(filepath.Join(directory, entry.Name())) //nolint:gosec // the user names the directory
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it has just been removed
+		}
+		if err != nil {
+			return nil, err
+		}
+		if _, err := journal.Append(&text, bytes.NewReader(segment)); err != nil {
 			return nil, err
 		}
 	}
 	return journal.Read(&text)
-}
-
-// appendSegment appends a segment. One that has just been removed is no error.
-func appendSegment(text *bytes.Buffer, path string) error {
-	segment, err := os.Open(path) //nolint:gosec // the user names the directory
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = segment.Close() }() // it was only read
-	_, err = journal.Append(text, segment)
-	return err
 }

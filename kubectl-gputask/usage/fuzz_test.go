@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"net/url"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,11 +23,11 @@ func FuzzRead(f *testing.F) {
 	f.Add(utilization + "{" + labelUUID + "=\"GPU-a\"} NaN\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		fuzzlimit.Check(t, fuzzlimit.Parsing, len(text), func() {
-			load, err := read(strings.NewReader(text))
+			load, err := read([]byte(text))
 			if err != nil {
 				return
 			}
-			again, err := read(strings.NewReader(text))
+			again, err := read([]byte(text))
 			if err != nil || len(again) != len(load) {
 				t.Errorf("%d and then %d GPUs: %v", len(load), len(again), err)
 			}

@@ -71,9 +71,9 @@ func (a *Asker) Ask(ctx context.Context, nodes []*corev1.Node, pods []*corev1.Po
 	answers, errs := make([]analysis.Utilization, len(sources)), make([]error, len(sources))
 	group := errgroup.Group{}
 	group.SetLimit(maxConcurrent)
-	for i, ask := range sources {
+	for i, from := range sources {
 		group.Go(func() error {
-			answers[i], errs[i] = ask(ctx)
+			answers[i], errs[i] = from.ask(ctx)
 			return nil
 		})
 	}
@@ -102,8 +102,23 @@ func summarize(failed []error) error {
 	}
 }
 
-// source queries one node agent.
-type source func(context.Context) (analysis.Utilization, error)
+// source is one node agent: what it is called, and its metrics.
+type source struct {
+	name string
+	get  func(context.Context) ([]byte, error)
+}
+
+func (s *source) ask(ctx context.Context) (analysis.Utilization, error) {
+	text, err := s.get(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("asking %s: %w", s.name, err)
+	}
+	load, err := read(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading the metrics of %s: %w", s.name, err)
+	}
+	return load, nil
+}
 
 // discover finds the agents: the Pods of the DaemonSet, through the API server's proxy. Those of a
 // cluster on this machine, as localcluster runs them, are found by the annotation of their Nodes
@@ -136,8 +151,7 @@ func isOnThisMachine(server string) bool {
 	if err != nil {
 		return false
 	}
-	address := net.ParseIP(parsed.Hostname())
-	return parsed.Hostname() == "localhost" || address != nil && address.IsLoopback()
+	return parsed.Hostname() == "localhost" || net.ParseIP(parsed.Hostname()).IsLoopback()
 }
 
 // localAgents returns the metrics URLs of agents on this machine, by their Nodes. Other URLs are not
@@ -150,54 +164,39 @@ func localAgents(nodes []*corev1.Node) map[string]string {
 		if err != nil || parsed.Scheme != "http" {
 			continue
 		}
-		if address := net.ParseIP(parsed.Hostname()); address == nil || !address.IsLoopback() {
-			continue
+		if net.ParseIP(parsed.Hostname()).IsLoopback() {
+			found[node.Name] = "http://" + parsed.Host + "/metrics"
 		}
-		found[node.Name] = "http://" + parsed.Host + "/metrics"
 	}
 	return found
 }
 
 func (a *Asker) direct(address string) source {
-	return func(ctx context.Context) (analysis.Utilization, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	return source{address, func(ctx context.Context) ([]byte, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 		if err != nil {
-			return nil, fmt.Errorf("asking %s: %w", address, err)
+			return nil, err
 		}
 		response, err := a.HTTP.Do(request)
 		if err != nil {
-			return nil, fmt.Errorf("asking an agent: %w", err)
+			return nil, errors.Unwrap(err) // without the address, which follows
 		}
 		defer func() { _ = response.Body.Close() }()
 		if response.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("asking %s: %s", address, response.Status)
+			return nil, errors.New(response.Status)
 		}
-		load, err := read(io.LimitReader(response.Body, maxBytes))
-		if err != nil {
-			return nil, fmt.Errorf("reading the metrics of %s: %w", address, err)
-		}
-		return load, nil
-	}
+		return io.ReadAll(io.LimitReader(response.Body, maxBytes))
+	}}
 }
 
 func (a *Asker) proxied(pod string) source {
-	return func(ctx context.Context) (analysis.Utilization, error) {
-		text, err := a.Kube.CoreV1().Pods(namespace).ProxyGet("http", pod, port, "/metrics", nil).DoRaw(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("asking Pod %s: %w", pod, err)
-		}
-		load, err := read(bytes.NewReader(text))
-		if err != nil {
-			return nil, fmt.Errorf("reading the metrics of Pod %s: %w", pod, err)
-		}
-		return load, nil
-	}
+	return source{"Pod " + pod, a.Kube.CoreV1().Pods(namespace).ProxyGet("http", pod, port, "/metrics", nil).DoRaw}
 }
 
 // read extracts the GPUs' utilisation from metrics.
-func read(text io.Reader) (analysis.Utilization, error) {
+func read(text []byte) (analysis.Utilization, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(text)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}

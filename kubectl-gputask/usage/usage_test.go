@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,17 +30,17 @@ falldio_gpu_healthy{UUID="GPU-a"} 1
 
 func TestUtilisationIsReadByUUID(t *testing.T) {
 	t.Parallel()
-	got, err := read(strings.NewReader(metrics))
+	got, err := read([]byte(metrics))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(analysis.Utilization{"GPU-a": 0.25, "GPU-b": 1}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, err := read(strings.NewReader("falldio_gpu_utilization_ratio{")); err == nil {
+	if _, err := read([]byte("falldio_gpu_utilization_ratio{")); err == nil {
 		t.Error("invalid metrics are accepted")
 	}
-	if got, err := read(strings.NewReader("")); err != nil || len(got) != 0 {
+	if got, err := read([]byte("")); err != nil || len(got) != 0 {
 		t.Errorf("without metrics: %v, error %v", got, err)
 	}
 }

@@ -71,16 +71,16 @@ func (v *View) Waiting() []Waiting {
 
 // applying describes a task for the order of the queues.
 func (w *Waiting) applying() gpuqueue.Applying {
-	one, amount := gpuqueue.Applying{Pod: w.Pods[0]}, queueing.Amount(0)
+	asks, amount := gpuqueue.Applying{Pod: w.Pods[0]}, queueing.Amount(0)
 	for _, pod := range w.Pods {
 		amount += gpuqueue.Amount(pod)
-		if estimate := gputask.StartEstimateOf(pod); estimate != nil && one.Position == 0 {
-			one.Position = int(estimate.Position)
+		if estimate := gputask.StartEstimateOf(pod); estimate != nil && asks.Position == 0 {
+			asks.Position = int(estimate.Position)
 		}
 	}
-	one.Asked = queueing.Amounts{cmp.Or(gpuqueue.WantedModel(w.Pods[0]), queueing.AnyModel): amount}
-	one.Job = queueing.Job{Key: w.Unit.Key, Priority: w.Priority, Submitted: w.Since, GPUs: float64(amount) / float64(queueing.GPU)}
-	return one
+	asks.Asked = queueing.Amounts{cmp.Or(gpuqueue.WantedModel(w.Pods[0]), queueing.AnyModel): amount}
+	asks.Job = queueing.Job{Key: w.Unit.Key, Priority: w.Priority, Submitted: w.Since, GPUs: float64(amount) / float64(queueing.GPU)}
+	return asks
 }
 
 // WaitingFor returns the entry of a task; nil if it does not wait.

@@ -39,16 +39,16 @@ func (l *Limits) Order(list []Applying) []int {
 	var asked []queueing.Amounts
 	var index, others []int
 	for i := range list {
-		one := &list[i]
-		applicant := Applicant(one.Pod, l.cluster.Namespace(one.Pod.Namespace))
+		gang := &list[i]
+		applicant := Applicant(gang.Pod, l.cluster.Namespace(gang.Pod.Namespace))
 		assigned := l.cluster.Tree.Assign(&applicant)
 		if assigned.Problem != nil {
 			others = append(others, i)
 			continue
 		}
-		job := one.Job
-		job.Queue, job.Runtime = assigned.Queue, DeclaredRuntime(l.cluster.Tree, assigned.Queue, MaxRuntime(one.Pod))
-		jobs, asked, index = append(jobs, job), append(asked, one.Asked), append(index, i)
+		job := gang.Job
+		job.Queue, job.Runtime = assigned.Queue, DeclaredRuntime(l.cluster.Tree, assigned.Queue, MaxRuntime(gang.Pod))
+		jobs, asked, index = append(jobs, job), append(asked, gang.Asked), append(index, i)
 	}
 	slots := map[string][]int{} // of each queue, in the order
 	order := make([]int, 0, len(list))
@@ -65,20 +65,15 @@ func (l *Limits) Order(list []Applying) []int {
 
 // inOwnOrder sorts the gangs of one queue, which are at some slots of an order, by their places in it.
 func inOwnOrder(list []Applying, order, slots []int) {
-	published := make([]int, len(slots))
+	gangs, published := make([]int, len(slots)), make([]int, len(slots))
 	for i, slot := range slots {
-		published[i] = list[order[slot]].Position
+		gangs[i], published[i] = order[slot], list[order[slot]].Position
 	}
-	places := Places(published)
-	sorted := make([]int, len(slots))
-	for i := range sorted {
-		sorted[i] = i
+	places := map[int]int{} // by gang
+	for i, place := range Places(published) {
+		places[gangs[i]] = place
 	}
-	slices.SortStableFunc(sorted, func(a, b int) int { return places[a] - places[b] })
-	gangs := make([]int, len(slots))
-	for i, from := range sorted {
-		gangs[i] = order[slots[from]]
-	}
+	slices.SortStableFunc(gangs, func(a, b int) int { return places[a] - places[b] })
 	for i, slot := range slots {
 		order[slot] = gangs[i]
 	}

@@ -4,6 +4,7 @@
 package podfacts
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,10 +30,9 @@ func NodeNotReady(node *corev1.Node) *NotReady {
 
 // ReadyCondition returns the condition that says whether a node is ready; nil if it has none yet.
 func ReadyCondition(node *corev1.Node) *corev1.NodeCondition {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			return &node.Status.Conditions[i]
-		}
+	at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	if at < 0 {
+		return nil
 	}
-	return nil
+	return &node.Status.Conditions[at]
 }

@@ -4,6 +4,8 @@
 package podfacts
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -59,10 +61,9 @@ func disruption(pod *corev1.Pod) *corev1.PodCondition {
 
 // Condition returns a condition of a Pod, nil if it has none of the type.
 func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == kind {
-			return &pod.Status.Conditions[i]
-		}
+	at := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
+	if at < 0 {
+		return nil
 	}
-	return nil
+	return &pod.Status.Conditions[at]
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // BoundAt returns when a Pod got its node, by the API server's clock: as long as the scheduler's condition does not say it, when its
@@ -52,11 +53,8 @@ func BeganAt(pod *corev1.Pod) (at time.Time, known bool) {
 
 // Started returns when a Pod began its current work: a container that was restarted has lost everything before.
 func Started(pod *corev1.Pod) time.Time {
-	work := WorkContainer(pod)
-	for i := range pod.Status.ContainerStatuses {
-		if status := &pod.Status.ContainerStatuses[i]; status.Name == work && WasRestarted(status) {
-			return ServerTime(pod, status.State.Running.StartedAt.Time)
-		}
+	if status := StatusOf(pod, WorkContainer(pod)); status != nil && WasRestarted(status) {
+		return ServerTime(pod, status.State.Running.StartedAt.Time)
 	}
 	return FirstStarted(pod)
 }
@@ -71,10 +69,7 @@ func FirstStarted(pod *corev1.Pod) time.Time {
 
 // EndedBeforeDeletion reports whether a Pod's containers had ended when its deletion was requested.
 func EndedBeforeDeletion(pod *corev1.Pod) bool {
-	var grace time.Duration
-	if pod.DeletionGracePeriodSeconds != nil {
-		grace = time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
-	}
+	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
 	end, known := EndedBy(pod)
 	return known && end.Before(pod.DeletionTimestamp.Add(-grace))
 }

@@ -147,14 +147,14 @@ func (s *Source) open(ctx context.Context, viewer *access.Viewer) (io.ReadCloser
 	if err != nil {
 		return nil, fmt.Errorf("the scheduler's journal can't be reached: %w", err)
 	}
-	switch response.StatusCode {
-	case http.StatusOK:
+	if response.StatusCode == http.StatusOK {
 		return response.Body, nil
+	}
+	_ = response.Body.Close()
+	switch response.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		_ = response.Body.Close()
 		return nil, fmt.Errorf("you may not read the scheduler's journal: the ClusterRole gpu-journal-view allows to get %s", s.url.Path)
 	default:
-		_ = response.Body.Close()
 		return nil, fmt.Errorf("the scheduler's journal can't be read: %s", response.Status)
 	}
 }

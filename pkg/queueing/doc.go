@@ -8,7 +8,7 @@
 //     inside a queue by priority.
 //   - Usage is GPU time that decays; Factors relates it to what each queue is due.
 //
-// Packages underneath use the order: backfill reserves places in time for those who come
+// Packages underneath use the order: backfill books places in time for those who come
 // first, outlook estimates when everybody starts, and runtimes predicts how long jobs run.
 // docs/queues.md explains how it all fits together.
 package queueing

@@ -23,7 +23,7 @@ func plus(at, duration time.Duration) time.Duration {
 	return at + duration
 }
 
-// calendar is when what becomes free, and what of it is reserved.
+// calendar is when what becomes free, and what of it is booked.
 type calendar struct {
 	cluster *placement.Cluster
 	now     time.Time
@@ -31,7 +31,7 @@ type calendar struct {
 	endings []ending
 	nodes   []*nodeTimeline
 	byName  map[string]*nodeTimeline
-	booked  []*booking
+	booked  []*entry
 	rooms   map[*placement.Request]*rooms
 	// timelines and free are memory for nodes, in large chunks; cards is memory for setFree.
 	timelines []nodeTimeline
@@ -50,15 +50,15 @@ type ending struct {
 	on   *nodeTimeline
 }
 
-// booking is a reservation that is in the way of others.
-type booking struct {
-	*Reservation
+// entry is a booking that is in the way of others.
+type entry struct {
+	*Booking
 	from, until time.Duration
 	nodes       []*nodeTimeline
 }
 
-// during reports whether a booking is in the way of a job at some time of a window.
-func (b *booking) during(from, until time.Duration) bool {
+// during reports whether an entry is in the way of a job at some time of a window.
+func (b *entry) during(from, until time.Duration) bool {
 	return b.from < until && b.until > from
 }
 
@@ -74,9 +74,9 @@ type nodeTimeline struct {
 	booked  []part
 }
 
-// part is the part of a booking on one node.
+// part is the part of an entry on one node.
 type part struct {
-	*booking
+	*entry
 	members []*placement.Member
 }
 
@@ -185,9 +185,9 @@ func (c *calendar) setFree(n *nodeTimeline) {
 	}
 }
 
-// book makes a reservation stand in the way of later ones.
-func (c *calendar) book(r *Reservation) {
-	b := &booking{Reservation: r, from: r.begins(c.now), until: r.ends(c.now)}
+// enter makes a booking stand in the way of later ones.
+func (c *calendar) enter(r *Booking) {
+	b := &entry{Booking: r, from: r.begins(c.now), until: r.ends(c.now)}
 	c.booked = append(c.booked, b)
 	for i := range r.Plan.Members {
 		name := r.Plan.Members[i].Node
@@ -196,8 +196,8 @@ func (c *calendar) book(r *Reservation) {
 			n = c.node(name)
 			c.setFree(n)
 		}
-		if last := len(n.booked) - 1; last < 0 || n.booked[last].booking != b {
-			n.booked = append(n.booked, part{booking: b})
+		if last := len(n.booked) - 1; last < 0 || n.booked[last].entry != b {
+			n.booked = append(n.booked, part{entry: b})
 			b.nodes = append(b.nodes, n)
 		}
 		here := &n.booked[len(n.booked)-1]
@@ -208,7 +208,7 @@ func (c *calendar) book(r *Reservation) {
 // usualCards is how many cards of a node are looked at without allocating memory.
 const usualCards = 64
 
-// freeCards counts the cards of a node that are entirely free and not reserved in a window.
+// freeCards counts the cards of a node that are entirely free and not booked in a window.
 func (n *nodeTimeline) freeCards(from, until time.Duration) int {
 	var buffer [usualCards]bool
 	taken := buffer[:]

@@ -3,7 +3,7 @@
 
 package backfill
 
-// Kind is what kind of cause moved a reservation.
+// Kind is what kind of cause moved a booking.
 type Kind string
 
 // The kinds of causes.
@@ -14,7 +14,7 @@ const (
 	EndUnknown Kind = "no longer known"
 	// GoesFirst: a job whose turn comes before needs the same cards.
 	GoesFirst Kind = "goes first"
-	// Taken: others have taken cards that were reserved.
+	// Taken: others have taken cards that were booked.
 	Taken Kind = "others have taken"
 	// NodeLost: a node, or a card of it, can't be used any more.
 	NodeLost Kind = "node"
@@ -24,15 +24,15 @@ const (
 	EndedEarly Kind = "ended early"
 	// Room: there is room earlier, for whatever reason.
 	Room Kind = "room"
-	// Passed: the job had no reservation for a while, as others went first. Restarted: gpu-scheduler knows
-	// nothing of the reservation that the job had. LikelyLater: the reservation has not moved, but the job is likely to start
+	// Passed: the job had no booking for a while, as others went first. Restarted: gpu-scheduler knows
+	// nothing of the booking that the job had. LikelyLater: the booking has not moved, but the job is likely to start
 	// after it. These are for those who keep what owners were told.
 	Passed      Kind = "passed"
 	Restarted   Kind = "restarted"
 	LikelyLater Kind = "likely later"
 )
 
-// Cause is why a reservation has moved.
+// Cause is why a booking has moved.
 type Cause struct {
 	Kind Kind
 	// Job is the key of the job that the cause is about; empty if it is about none.

@@ -77,8 +77,8 @@ func (s *site) needs(key string, members, minutes int, shape placement.Shape) {
 	})
 }
 
-// minutes returns after how many minutes a reservation begins; -1 for none.
-func minutes(r *backfill.Reservation) int {
+// minutes returns after how many minutes a booking begins; -1 for none.
+func minutes(r *backfill.Booking) int {
 	if r.Plan == nil {
 		return -1
 	}
@@ -87,4 +87,4 @@ func minutes(r *backfill.Reservation) int {
 
 var all = []int{0, 1, 2, 3, 4, 5, 6, 7}
 
-func (s *site) plan() []backfill.Reservation { return backfill.Plan(&s.Input) }
+func (s *site) plan() []backfill.Booking { return backfill.Plan(&s.Input) }

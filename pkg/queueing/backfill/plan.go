@@ -10,12 +10,12 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Plan makes a reservation for each waiting job, in their order: the first time at which it
-// fits beside the running jobs and the reservations before it. The result has the order of
-// the input. An invalid gang gets a Reservation without a Plan.
-func Plan(in *Input) []Reservation {
-	reservations, _ := Revise(in, nil)
-	return reservations
+// Plan makes a booking for each waiting job, in their order: the first time at which it
+// fits beside the running jobs and the bookings before it. The result has the order of
+// the input. An invalid gang gets a Booking without a Plan.
+func Plan(in *Input) []Booking {
+	bookings, _ := Revise(in, nil)
+	return bookings
 }
 
 // search finds a time before a limit, and the place that the gang has then.

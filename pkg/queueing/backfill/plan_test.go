@@ -106,7 +106,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestPlacesAreReservedForTheLeastNumberOfMembers(t *testing.T) {
+func TestPlacesAreBookedForTheLeastNumberOfMembers(t *testing.T) {
 	t.Parallel()
 	whole := placement.Shape{GPUs: 8}
 	tests := map[string]struct {
@@ -134,11 +134,11 @@ func TestPlacesAreReservedForTheLeastNumberOfMembers(t *testing.T) {
 	}
 }
 
-// startable reports whether a job fits now beside the shadows of the reservations.
-func (s *site) startable(reservations []backfill.Reservation, gpus, minutes int, cpu int64) (fits bool) {
+// startable reports whether a job fits now beside the shadows of the bookings.
+func (s *site) startable(bookings []backfill.Booking, gpus, minutes int, cpu int64) (fits bool) {
 	s.t.Helper()
 	s.Cluster.Try(func() bool {
-		for _, shadow := range backfill.Shadows(s.Cluster, reservations, s.Now, time.Duration(minutes)*time.Minute) {
+		for _, shadow := range backfill.Shadows(s.Cluster, bookings, s.Now, time.Duration(minutes)*time.Minute) {
 			if err := s.Cluster.Place(shadow); err != nil {
 				s.t.Fatal(err)
 			}
@@ -155,9 +155,9 @@ func TestOthersStartIfTheyAreNotInTheWay(t *testing.T) {
 	s.runs("x", "n0", 30, 0, 1, 2, 3)
 	s.runs("y", "n1", 0, 0, 1, 2, 3, 4, 5)
 	s.waits("a", 1, 8, 60)
-	reserved := s.plan()
-	if minutes(&reserved[0]) != 30 || len(reserved[0].Leaving) != 1 || reserved[0].Leaving[0].Job != "x" {
-		t.Fatalf("got %+v", reserved)
+	booked := s.plan()
+	if minutes(&booked[0]) != 30 || len(booked[0].Leaving) != 1 || booked[0].Leaving[0].Job != "x" {
+		t.Fatalf("got %+v", booked)
 	}
 	tests := map[string]struct {
 		gpus, minutes int
@@ -170,14 +170,14 @@ func TestOthersStartIfTheyAreNotInTheWay(t *testing.T) {
 		"more than the other node has, and too long": {3, 31, false},
 	}
 	for name, test := range tests {
-		if got := s.startable(reserved, test.gpus, test.minutes, 0); got != test.want {
+		if got := s.startable(booked, test.gpus, test.minutes, 0); got != test.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
-	// An early end frees cards for the reservation, not for others.
+	// An early end frees cards for the booking, not for others.
 	s.Cluster.Remove("x-n0")
-	if s.startable(reserved, 4, 31, 0) || !s.startable(reserved, 4, 30, 0) {
-		t.Error("after an early end others got the reserved cards")
+	if s.startable(booked, 4, 31, 0) || !s.startable(booked, 4, 30, 0) {
+		t.Error("after an early end others got the booked cards")
 	}
 }
 
@@ -186,12 +186,12 @@ func TestShadowsKeepCPUAsWell(t *testing.T) {
 	s := newSite(t, 1)
 	s.holds("x", "n0", 30, placement.Use{CPU: 20000, GPUs: []int{0, 1, 2, 3}, Percent: 100})
 	s.needs("a", 1, 60, placement.Shape{GPUs: 6, CPU: 50000})
-	reserved := s.plan()
-	if minutes(&reserved[0]) != 30 {
-		t.Fatalf("got %+v", reserved)
+	booked := s.plan()
+	if minutes(&booked[0]) != 30 {
+		t.Fatalf("got %+v", booked)
 	}
 	// 64 cores: 20 are held and become free; 30 more are kept, 14 are left.
-	if !s.startable(reserved, 2, 0, 14000) || s.startable(reserved, 2, 0, 14001) || !s.startable(reserved, 0, 29, 44000) {
+	if !s.startable(booked, 2, 0, 14000) || s.startable(booked, 2, 0, 14001) || !s.startable(booked, 0, 29, 44000) {
 		t.Error("the CPU that is kept free is not 30 cores")
 	}
 }

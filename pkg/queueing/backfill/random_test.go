@@ -31,8 +31,8 @@ func randomSite(t *testing.T, random *rand.Rand) *site {
 	return s
 }
 
-// at calls do with the cluster as the reservations expect it after some time.
-func (s *site) at(moment time.Time, reservations []backfill.Reservation, do func()) (ok bool) {
+// at calls do with the cluster as the bookings expect it after some time.
+func (s *site) at(moment time.Time, bookings []backfill.Booking, do func()) (ok bool) {
 	ok = true
 	s.Cluster.Try(func() bool {
 		for _, job := range s.Running {
@@ -42,7 +42,7 @@ func (s *site) at(moment time.Time, reservations []backfill.Reservation, do func
 				}
 			}
 		}
-		for _, r := range reservations {
+		for _, r := range bookings {
 			if r.Plan == nil || r.From.After(moment) || !r.Until.IsZero() && !r.Until.After(moment) {
 				continue
 			}
@@ -59,25 +59,25 @@ func (s *site) at(moment time.Time, reservations []backfill.Reservation, do func
 	return ok
 }
 
-func TestReservationsNeverShareAnything(t *testing.T) {
+func TestBookingsNeverShareAnything(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 1))
-	reserved := 0
+	booked := 0
 	for round := range 400 {
 		s := randomSite(t, random)
-		reservations := s.plan()
-		for _, r := range reservations {
+		bookings := s.plan()
+		for _, r := range bookings {
 			if r.Plan == nil {
 				continue
 			}
-			reserved++
-			if !s.at(r.From, reservations, func() {}) {
-				t.Fatalf("round %d: when %s begins, not all fit:\n%+v", round, r.Key, reservations)
+			booked++
+			if !s.at(r.From, bookings, func() {}) {
+				t.Fatalf("round %d: when %s begins, not all fit:\n%+v", round, r.Key, bookings)
 			}
 		}
 	}
-	if reserved < 1000 {
-		t.Errorf("only %d reservations", reserved)
+	if booked < 1000 {
+		t.Errorf("only %d bookings", booked)
 	}
 }
 

@@ -11,14 +11,14 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// memberName is the name of a reserved member while it is tried.
-func memberName(index int) string { return fmt.Sprintf("reserved member %d", index) }
+// memberName is the name of a booked member while it is tried.
+func memberName(index int) string { return fmt.Sprintf("booked member %d", index) }
 
 func (w *wanted) excludes(node string) bool { return slices.Contains(w.Gang.Except, node) }
 
-// made returns the reservation of a place from a time on.
-func (c *calendar) made(w *wanted, at time.Duration, plan *placement.Plan) Reservation {
-	r := Reservation{Key: w.Key, From: c.now.Add(at), Plan: plan}
+// made returns the booking of a place from a time on.
+func (c *calendar) made(w *wanted, at time.Duration, plan *placement.Plan) Booking {
+	r := Booking{Key: w.Key, From: c.now.Add(at), Plan: plan}
 	if until := w.until(at); until < never {
 		r.Until = c.now.Add(until)
 	}
@@ -33,9 +33,9 @@ func (c *calendar) made(w *wanted, at time.Duration, plan *placement.Plan) Reser
 	return r
 }
 
-// behind returns the job that a reservation waits for: the last one that leaves its cards, a
-// running one or one with an earlier reservation; else the last one that leaves its nodes.
-func (c *calendar) behind(r *Reservation, at time.Duration) string {
+// behind returns the job that a booking waits for: the last one that leaves its cards, a
+// running one or one with an earlier booking; else the last one that leaves its nodes.
+func (c *calendar) behind(r *Booking, at time.Duration) string {
 	onCards, onNodes := lastEnd{}, lastEnd{}
 	for i := range r.Plan.Members {
 		m := &r.Plan.Members[i]
@@ -82,8 +82,8 @@ func sharesCard(a, b []int) bool {
 	return slices.ContainsFunc(a, func(card int) bool { return slices.Contains(b, card) })
 }
 
-// cause returns why a reservation moved.
-func (c *calendar) cause(job *Waiting, was, is *Reservation) Cause {
+// cause returns why a booking moved.
+func (c *calendar) cause(job *Waiting, was, is *Booking) Cause {
 	if is.Plan != nil && is.From.Before(was.From) {
 		return c.earlier(was)
 	}
@@ -131,7 +131,7 @@ func (c *calendar) lost(job *Waiting, m *placement.Member) *Cause {
 const overrunTolerance = 5 * time.Second
 
 // overrun returns which job, that was to have left, runs on; nil if none does.
-func (c *calendar) overrun(was *Reservation) *Cause {
+func (c *calendar) overrun(was *Booking) *Cause {
 	var longest lastEnd
 	planned := make(map[string]bool, len(was.Leaving))
 	for _, leaving := range was.Leaving {
@@ -154,8 +154,8 @@ func (c *calendar) overrun(was *Reservation) *Cause {
 	return nil
 }
 
-// earlier returns why a reservation begins earlier.
-func (c *calendar) earlier(was *Reservation) Cause {
+// earlier returns why a booking begins earlier.
+func (c *calendar) earlier(was *Booking) Cause {
 	for _, leaving := range was.Leaving {
 		if _, runs := c.cluster.Running(leaving.Pod); !runs && leaving.Ends.After(c.now) {
 			return Cause{Kind: EndedEarly, Job: leaving.Job}

@@ -9,10 +9,10 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Change is a reservation that has moved.
+// Change is a booking that has moved.
 type Change struct {
 	Key string
-	// Was and Is are when the reservation begins. Zero is none.
+	// Was and Is are when the booking begins. Zero is none.
 	Was, Is time.Time
 	Cause   Cause
 }
@@ -23,39 +23,39 @@ func (c *Change) Later() bool { return c.Is.IsZero() || !c.Was.IsZero() && c.Is.
 // Tolerance is the difference of two times that is no change.
 const Tolerance = time.Second
 
-// Revise makes reservations as Plan does, given those of the last time: a job keeps its place
-// and its time as long as they hold, unless it can start earlier. changes are the reservations
-// that moved. Jobs without a reservation before, and reservations of jobs that no longer wait,
+// Revise makes bookings as Plan does, given those of the last time: a job keeps its place
+// and its time as long as they hold, unless it can start earlier. changes are the bookings
+// that moved. Jobs without a booking before, and bookings of jobs that no longer wait,
 // are no changes.
 //
-// Reservations before protect only against jobs that come after them in the input. Whoever
+// Bookings before protect only against jobs that come after them in the input. Whoever
 // wants to keep a promise against jobs that have come before it since, lists the promised
 // jobs first.
-func Revise(in *Input, before []Reservation) (reservations []Reservation, changes []Change) {
+func Revise(in *Input, before []Booking) (bookings []Booking, changes []Change) {
 	c := newCalendar(in)
-	known := make(map[string]*Reservation, len(before))
+	known := make(map[string]*Booking, len(before))
 	for i := range before {
 		known[before[i].Key] = &before[i]
 	}
-	reservations = make([]Reservation, len(in.Waiting))
+	bookings = make([]Booking, len(in.Waiting))
 	for i := range in.Waiting {
 		job := &in.Waiting[i]
 		was := known[job.Key]
-		reservations[i] = c.reserve(job, was)
-		is := &reservations[i]
+		bookings[i] = c.book(job, was)
+		is := &bookings[i]
 		if was != nil && was.Plan != nil && moved(was, is, in.Now) {
 			changes = append(changes, Change{Key: job.Key, Was: was.From, Is: is.From, Cause: c.cause(job, was, is)})
 		}
 		if is.Plan != nil {
-			c.book(is)
+			c.enter(is)
 		}
 	}
-	return reservations, changes
+	return bookings, changes
 }
 
-// moved reports whether a reservation begins at another time. One whose time has come but
+// moved reports whether a booking begins at another time. One whose time has come but
 // whose job has not started yet has not moved.
-func moved(was, is *Reservation, now time.Time) bool {
+func moved(was, is *Booking, now time.Time) bool {
 	if is.Plan == nil {
 		return true
 	}
@@ -67,10 +67,10 @@ func moved(was, is *Reservation, now time.Time) bool {
 	return difference > Tolerance || difference < -Tolerance
 }
 
-// reserve makes the reservation of a job, the same as before if that still holds.
-func (c *calendar) reserve(job *Waiting, was *Reservation) Reservation {
+// book makes the booking of a job, the same as before if that still holds.
+func (c *calendar) book(job *Waiting, was *Booking) Booking {
 	if job.Gang.Validate() != nil {
-		return Reservation{Key: job.Key}
+		return Booking{Key: job.Key}
 	}
 	w := c.wanted(job)
 	if was == nil || was.Plan == nil {
@@ -87,11 +87,11 @@ func (c *calendar) reserve(job *Waiting, was *Reservation) Reservation {
 	return c.first(w)
 }
 
-// first makes the reservation at the first time at which the gang fits.
-func (c *calendar) first(w *wanted) Reservation {
+// first makes the booking at the first time at which the gang fits.
+func (c *calendar) first(w *wanted) Booking {
 	at, plan := c.search(w, never)
 	if plan == nil {
-		return Reservation{Key: w.Key}
+		return Booking{Key: w.Key}
 	}
 	return c.made(w, at, plan)
 }

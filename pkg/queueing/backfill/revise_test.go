@@ -69,7 +69,7 @@ func TestRevise(t *testing.T) {
 			test.change(s)
 			after, changes := backfill.Revise(&s.Input, before)
 			for i, key := range []string{"a", "b"} {
-				at := slices.IndexFunc(after, func(r backfill.Reservation) bool { return r.Key == key })
+				at := slices.IndexFunc(after, func(r backfill.Booking) bool { return r.Key == key })
 				if got := minutes(&after[at]); got != test.want[i] {
 					t.Errorf("%s: begins after %d minutes, want %d", key, got, test.want[i])
 				}

@@ -13,23 +13,23 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Shadows returns what must stay free on the nodes now, so that reservations hold, while a
+// Shadows returns what must stay free on the nodes now, so that bookings hold, while a
 // job starts that ends within a bound (0: it may run for ever): Pods to be placed in the
-// cluster until that job is planned. Reservations that begin after the job's end cast no
+// cluster until that job is planned. Bookings that begin after the job's end cast no
 // shadow.
 //
-// A shadow is what a reservation needs beyond what the Pods hold that are to leave before it
-// (Reservation.Leaving, those that still run): their cards are not free now, and if they
-// leave early, their cards are the reservation's, not the job's. A shadow takes no Pod slot.
-func Shadows(cluster *placement.Cluster, reservations []Reservation, now time.Time, bound time.Duration) []placement.Pod {
+// A shadow is what a booking needs beyond what the Pods hold that are to leave before it
+// (Booking.Leaving, those that still run): their cards are not free now, and if they
+// leave early, their cards are the booking's, not the job's. A shadow takes no Pod slot.
+func Shadows(cluster *placement.Cluster, bookings []Booking, now time.Time, bound time.Duration) []placement.Pod {
 	c := &calendar{cluster: cluster, now: now, byName: map[string]*nodeTimeline{}}
 	seen := map[string]bool{}
-	for i := range reservations {
-		if reservations[i].Plan == nil {
+	for i := range bookings {
+		if bookings[i].Plan == nil {
 			continue
 		}
-		c.book(&reservations[i])
-		for _, leaving := range reservations[i].Leaving {
+		c.enter(&bookings[i])
+		for _, leaving := range bookings[i].Leaving {
 			pod := cluster.Look(leaving.Pod)
 			if pod != nil && !seen[leaving.Pod] {
 				seen[leaving.Pod] = true
@@ -49,7 +49,7 @@ func Shadows(cluster *placement.Cluster, reservations []Reservation, now time.Ti
 	return c.shadows(0, until)
 }
 
-// castShadows places the shadows of all reservations in a window.
+// castShadows places the shadows of all bookings in a window.
 func (c *calendar) castShadows(from, until time.Duration) (ok bool) {
 	for _, shadow := range c.shadows(from, until) {
 		if c.cluster.Place(shadow) != nil {
@@ -79,7 +79,7 @@ func (c *calendar) shadows(from, until time.Duration) []placement.Pod {
 }
 
 // shadowsOn returns the shadows on a node. What is needed is the most that is needed at any
-// moment of the window; it changes when reservations begin.
+// moment of the window; it changes when bookings begin.
 func (c *calendar) shadowsOn(n *nodeTimeline, from, until time.Duration) []placement.Pod {
 	var most need
 	for _, b := range n.booked {
@@ -90,7 +90,7 @@ func (c *calendar) shadowsOn(n *nodeTimeline, from, until time.Duration) []place
 	return most.pods(n.name)
 }
 
-// needAt returns what reservations need on a node at a moment, beyond what Pods hold that
+// needAt returns what bookings need on a node at a moment, beyond what Pods hold that
 // leave between a time and that moment.
 func (c *calendar) needAt(n *nodeTimeline, from, moment time.Duration) *need {
 	var sum need
@@ -168,11 +168,11 @@ func (n *need) pods(node string) []placement.Pod {
 	var pods []placement.Pod
 	for _, percent := range slices.Sorted(maps.Keys(cards)) {
 		rest.GPUs, rest.Percent = cards[percent], percent
-		pods = append(pods, placement.Pod{Name: fmt.Sprintf("reserved on %s: %d%%", node, percent), Node: node, Use: rest})
+		pods = append(pods, placement.Pod{Name: fmt.Sprintf("booked on %s: %d%%", node, percent), Node: node, Use: rest})
 		rest = placement.Use{NoSlot: true}
 	}
 	if len(pods) == 0 && (rest.CPU > 0 || rest.Memory > 0 || len(rest.Others) > 0) {
-		pods = append(pods, placement.Pod{Name: "reserved on " + node, Node: node, Use: rest})
+		pods = append(pods, placement.Pod{Name: "booked on " + node, Node: node, Use: rest})
 	}
 	return pods
 }

@@ -112,10 +112,10 @@ func (c *calendar) possible(w *wanted, limit time.Duration) []time.Duration {
 	return times
 }
 
-// turning is a time at which a booking begins or ceases to be in the way.
+// turning is a time at which an entry begins or ceases to be in the way.
 type turning struct {
 	at time.Duration
-	by *booking
+	by *entry
 }
 
 // turningPoints returns when bookings begin and cease to be in the way of a job, in order.

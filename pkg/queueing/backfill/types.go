@@ -15,7 +15,7 @@ type Input struct {
 	// afterwards.
 	Cluster *placement.Cluster
 	Running []Running
-	// Waiting are the jobs that get reservations, in their order.
+	// Waiting are the jobs that get bookings, in their order.
 	Waiting []Waiting
 	Now     time.Time
 }
@@ -35,29 +35,29 @@ type Running struct {
 // MinimumRemaining is how long a Pod that runs is expected to run at least.
 const MinimumRemaining = time.Second
 
-// Waiting is a job that gets a reservation.
+// Waiting is a job that gets a booking.
 type Waiting struct {
 	Key string
-	// Gang is what it needs. Places are reserved for the least number of members.
+	// Gang is what it needs. Places are booked for the least number of members.
 	Gang *placement.Gang
 	// Bound is how long it runs at most; 0 is unknown, and counts as for ever.
 	Bound time.Duration
 }
 
-// Reservation is which place a waiting job gets, and when.
-type Reservation struct {
+// Booking is which place a waiting job gets, and when.
+type Booking struct {
 	// Key is that of the job.
 	Key string
 	// From is when the place is expected to be free; it is not before Now, and equals it if
 	// the job can start at once. Until is From plus the job's bound; zero is for ever.
 	From, Until time.Time
 	// Plan is the place. It is nil if the job does not fit even when all running jobs whose
-	// end is known have ended; then nothing is reserved, and all times are zero.
+	// end is known have ended; then nothing is booked, and all times are zero.
 	Plan *placement.Plan
 	// Leaving are the Pods on the plan's nodes that are expected to end before From.
 	Leaving []Leaver
-	// Behind is the key of the job whose end the reservation waits for: a running one, or
-	// one with an earlier reservation. Empty if it can start at once.
+	// Behind is the key of the job whose end the booking waits for: a running one, or
+	// one with an earlier booking. Empty if it can start at once.
 	Behind string
 }
 
@@ -68,13 +68,13 @@ type Leaver struct {
 	Ends time.Time
 }
 
-// StartsBy reports whether the reservation's place is free now.
-func (r *Reservation) StartsBy(now time.Time) bool { return r.Plan != nil && !r.From.After(now) }
+// StartsBy reports whether the booking's place is free now.
+func (r *Booking) StartsBy(now time.Time) bool { return r.Plan != nil && !r.From.After(now) }
 
-// begins and ends return the times of a reservation as durations from now.
-func (r *Reservation) begins(now time.Time) time.Duration { return max(r.From.Sub(now), 0) }
+// begins and ends return the times of a booking as durations from now.
+func (r *Booking) begins(now time.Time) time.Duration { return max(r.From.Sub(now), 0) }
 
-func (r *Reservation) ends(now time.Time) time.Duration {
+func (r *Booking) ends(now time.Time) time.Duration {
 	if r.Until.IsZero() {
 		return never
 	}

@@ -20,8 +20,8 @@ type Input struct {
 	// the last days. The draws play one after the other. There need not be any.
 	Scenarios [][]Coming
 	Now       time.Time
-	// Reserved is how many waiting jobs have reservations: as many as in package backfill.
-	Reserved int
+	// Booked is how many waiting jobs have bookings: as many as in package backfill.
+	Booked int
 	// Draws is how often the future is played; Seed makes it repeatable.
 	Draws int
 	Seed  uint64

@@ -62,11 +62,11 @@ func TestEstimates(t *testing.T) {
 		},
 		"a short job goes before, a long one does not": {
 			outlook.Input{
-				Nodes: nodes(2), Running: []outlook.Running{runs("x", 0, 8, exactly(30))}, Reserved: 1,
+				Nodes: nodes(2), Running: []outlook.Running{runs("x", 0, 8, exactly(30))}, Booked: 1,
 				Waiting: []outlook.Waiting{waits("a", 2, 8, exactly(60)), waits("b", 1, 8, exactly(40)), waits("c", 1, 8, exactly(30))},
 			}, []int{30, 90, 0}, []string{"x", "a", ""},
 		},
-		"without reservations others pass": {
+		"without bookings others pass": {
 			outlook.Input{
 				Nodes: nodes(2), Running: []outlook.Running{runs("x", 0, 8, exactly(30))},
 				Waiting: []outlook.Waiting{waits("a", 2, 8, exactly(60)), waits("b", 1, 8, exactly(40))},
@@ -138,7 +138,7 @@ func TestEstimates(t *testing.T) {
 // queue returns many running and waiting jobs.
 func queue(nodeCount, waiting int) *outlook.Input {
 	random := rand.New(rand.NewPCG(1, 1))
-	in := &outlook.Input{Nodes: nodes(nodeCount), Now: now, Draws: 5, Reserved: 8}
+	in := &outlook.Input{Nodes: nodes(nodeCount), Now: now, Draws: 5, Booked: 8}
 	drawn := func() outlook.Duration {
 		mean := float64(1+random.IntN(1000)) * float64(time.Minute)
 		return outlook.Duration{Draw: func(r *rand.Rand) time.Duration { return time.Duration(mean * r.ExpFloat64()) }, Bound: time.Duration(2.5 * mean)}

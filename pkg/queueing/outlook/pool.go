@@ -136,7 +136,7 @@ type pool struct {
 	percent int
 	// touched are nodes with something tentative.
 	touched []int
-	// chosen is memory for reserve.
+	// chosen is memory for book.
 	chosen []opening
 }
 
@@ -157,13 +157,13 @@ type plannedEnd struct {
 	percent int
 }
 
-// reservation is the nodes for a job that could not start.
-type reservation struct {
+// booking is the nodes for a job that could not start.
+type booking struct {
 	from  time.Duration
 	parts []*part
 }
 
-// part is the part of a reservation on one node.
+// part is the part of a booking on one node.
 type part struct {
 	node int
 	from time.Duration
@@ -243,7 +243,7 @@ func (p *pool) giveBack(hold Hold, planned time.Duration) {
 }
 
 // usable returns what a job that is planned to end at a time may take of a node.
-func (n *spot) usable(until time.Duration, mine *reservation) int {
+func (n *spot) usable(until time.Duration, mine *booking) int {
 	free := n.free
 	for _, part := range n.parts {
 		if until > part.from && (mine == nil || !slices.Contains(mine.parts, part)) {
@@ -254,7 +254,7 @@ func (n *spot) usable(until time.Duration, mine *reservation) int {
 }
 
 // fit finds places for all members, where the fewest GPUs are left.
-func (p *pool) fit(what *class, until time.Duration, mine *reservation) (holds []Hold, fits bool) {
+func (p *pool) fit(what *class, until time.Duration, mine *booking) (holds []Hold, fits bool) {
 	if what.total > p.percent {
 		return nil, false
 	}
@@ -297,9 +297,9 @@ func (p *pool) forget() {
 	p.touched = p.touched[:0]
 }
 
-// reserve reserves the nodes that are planned to have room first, for a job whose members all
-// need the same; nil if that is never. Nodes with reservations are left to those.
-func (p *pool) reserve(what *class, now time.Duration) *reservation {
+// book books the nodes that are planned to have room first, for a job whose members all
+// need the same; nil if that is never. Nodes with bookings are left to those.
+func (p *pool) book(what *class, now time.Duration) *booking {
 	if len(what.needs) != 1 || what.needs[0].percent == 0 {
 		return nil
 	}
@@ -314,7 +314,7 @@ func (p *pool) reserve(what *class, now time.Duration) *reservation {
 	if len(chosen.list) < needed.members {
 		return nil
 	}
-	r := &reservation{from: chosen.list[0].at}
+	r := &booking{from: chosen.list[0].at}
 	members := map[int]int{}
 	for _, opening := range chosen.list {
 		members[opening.node]++
@@ -364,8 +364,8 @@ func (n *spot) freeAt(at time.Duration) int {
 	return free
 }
 
-// release ends a reservation.
-func (p *pool) release(r *reservation) {
+// release ends a booking.
+func (p *pool) release(r *booking) {
 	for _, gone := range r.parts {
 		n := &p.nodes[gone.node]
 		n.parts = slices.DeleteFunc(n.parts, func(other *part) bool { return other == gone })

@@ -18,7 +18,7 @@ const (
 	// scanned is how many waiting jobs are looked at when something ends. Who is further
 	// behind rarely starts, and does a little later here.
 	scanned = 400
-	// mostVisits bounds, for each draw, the nodes that are looked at to make reservations, so
+	// mostVisits bounds, for each draw, the nodes that are looked at to make bookings, so
 	// that estimates for 10,000 jobs on 10,000 nodes take no more than a second. The jobs
 	// after that start without.
 	mostVisits = 300_000
@@ -37,9 +37,9 @@ type simulation struct {
 	line    lineup
 	started []time.Duration
 	behind  []string
-	// reserved are the reservations by job, of which there are reservations.
-	reserved     []*reservation
-	reservations int
+	// booked are the bookings by job, of which there are bookings.
+	booked   []*booking
+	bookings int
 	// refused is, for each class, the least bound that was refused in a pass; 0 for none.
 	refused []time.Duration
 	visits  int
@@ -50,7 +50,7 @@ type simulation struct {
 func newSimulation(in *Input, p *shared, draw int, random *rand.Rand) *simulation {
 	count := len(p.jobs)
 	s := &simulation{
-		in: in, random: random, shared: p, pool: newPool(p, in.Nodes), line: newLineup(count), reserved: make([]*reservation, count),
+		in: in, random: random, shared: p, pool: newPool(p, in.Nodes), line: newLineup(count), booked: make([]*booking, count),
 		refused: make([]time.Duration, len(p.classes)), started: make([]time.Duration, count), behind: make([]string, count),
 	}
 	if len(p.scenarios) > 0 {
@@ -136,10 +136,10 @@ func (s *simulation) pass(cause string) (count int) {
 	return count
 }
 
-// try starts a job if it fits. If it does not, it gets a reservation if it is among the
+// try starts a job if it fits. If it does not, it gets a booking if it is among the
 // first.
 func (s *simulation) try(job int) bool {
-	id, bound, mine := s.classOf[job], s.bounds[job], s.reserved[job]
+	id, bound, mine := s.classOf[job], s.bounds[job], s.booked[job]
 	if least := s.refused[id]; least > 0 && mine == nil && bound >= least {
 		return false
 	}
@@ -147,17 +147,17 @@ func (s *simulation) try(job int) bool {
 	if holds, fits := s.fit(what, plus(s.now, bound), mine); fits {
 		if mine != nil {
 			s.release(mine)
-			s.reserved[job] = nil
-			s.reservations--
+			s.booked[job] = nil
+			s.bookings--
 		}
 		s.hold(waiting.Key, holds, plus(s.now, waiting.draw(s.random)), plus(s.now, bound))
 		return true
 	}
-	if mine == nil && s.reservations < s.in.Reserved && s.visits < mostVisits {
+	if mine == nil && s.bookings < s.in.Booked && s.visits < mostVisits {
 		s.visits += len(s.nodes)
-		if r := s.reserve(what, s.now); r != nil {
-			s.reserved[job] = r
-			s.reservations++
+		if r := s.book(what, s.now); r != nil {
+			s.booked[job] = r
+			s.bookings++
 		}
 	}
 	if mine == nil {

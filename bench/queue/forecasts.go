@@ -99,7 +99,7 @@ func (f *forecasts) estimate(s *system, j *job) forecast {
 
 // outlook describes the present.
 func (s *system) outlook(only *job) *outlook.Input {
-	in := &outlook.Input{Now: s.now, Reserved: s.reserved, Draws: draws, Seed: uint64(only.ID), Only: only.key} //nolint:gosec // a line's number
+	in := &outlook.Input{Now: s.now, Booked: s.reserved, Draws: draws, Seed: uint64(only.ID), Only: only.key} //nolint:gosec // a line's number
 	index := make(map[string]int, s.nodes)
 	for i := range s.nodes {
 		index[nodeName(i)] = i

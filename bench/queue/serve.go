@@ -165,7 +165,7 @@ func (s *system) serveBesideReservations() error {
 }
 
 func (s *system) isReserved(j *job) bool {
-	return slices.ContainsFunc(s.reservations, func(r backfill.Reservation) bool { return r.Key == j.key })
+	return slices.ContainsFunc(s.reservations, func(r backfill.Booking) bool { return r.Key == j.key })
 }
 
 const forever = time.Duration(1<<63 - 1)

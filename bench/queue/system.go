@@ -27,7 +27,7 @@ type system struct {
 	factors   map[string]float64
 	factorsAt time.Time
 	// reservations are those of the last pass.
-	reservations []backfill.Reservation
+	reservations []backfill.Booking
 	claimed      claims
 	forecasts    forecasts
 	measures     measures

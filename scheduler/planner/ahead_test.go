@@ -23,9 +23,9 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// A gang that has just been refused gets its reservation at once, although nothing has changed on the nodes since the
-// reservations were revised: else others could take the nodes that it needs.
-func TestAGangThatHasJustComeGetsAReservationOnAQuietCluster(t *testing.T) {
+// A gang that has just been refused gets its booking at once, although nothing has changed on the nodes since the
+// bookings were revised: else others could take the nodes that it needs.
+func TestAGangThatHasJustComeGetsABookingOnAQuietCluster(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("node-0", "a", 8)
@@ -50,7 +50,7 @@ func TestAGangThatHasJustComeGetsAReservationOnAQuietCluster(t *testing.T) {
 // leastImportant is a Pod that comes after all gangs.
 var leastImportant = gangs.Rank{Priority: math.MinInt32}
 
-// waitInLine has Pods tried in vain, and then places reserved for those that may have some.
+// waitInLine has Pods tried in vain, and then places booked for those that may have some.
 func (f *fixture) waitInLine(pods ...*corev1.Pod) {
 	f.t.Helper()
 	for _, one := range pods {
@@ -61,7 +61,7 @@ func (f *fixture) waitInLine(pods ...*corev1.Pod) {
 	f.lookAhead()
 }
 
-// lookAhead has the reservations revised, as they are after a short time.
+// lookAhead has the bookings revised, as they are after a short time.
 func (f *fixture) lookAhead() {
 	f.line.Order()
 	f.clock.Step(2 * time.Second)
@@ -69,16 +69,16 @@ func (f *fixture) lookAhead() {
 	f.line.LookAhead()
 }
 
-// wantReserved compares the nodes that are reserved for each gang, by gang: "big: a b".
-func (f *fixture) wantReserved(when string, want ...string) {
+// wantBooked compares the nodes that are booked for each gang, by gang: "big: a b".
+func (f *fixture) wantBooked(when string, want ...string) {
 	f.t.Helper()
 	var got []string
-	for _, one := range f.line.Reservations() {
+	for _, one := range f.line.Bookings() {
 		got = append(got, one.Key+": "+strings.Join(slices.Sorted(maps.Keys(mirror.RoomOf(one.Plan))), " "))
 	}
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
-		f.t.Errorf("%s, reservations (-want +got):\n%s", when, diff)
+		f.t.Errorf("%s, bookings (-want +got):\n%s", when, diff)
 	}
 }
 
@@ -108,10 +108,10 @@ func TestAGangThatWaitsGetsItsNodes(t *testing.T) {
 	if decision := f.decide(big); decision.Node != "a" {
 		t.Errorf("the one that waited does not fit: %+v", decision)
 	}
-	f.wantReserved("when it has its place")
+	f.wantBooked("when it has its place")
 }
 
-func TestGangsThatWaitHaveDifferentNodesReservedAtATime(t *testing.T) {
+func TestGangsThatWaitHaveDifferentNodesBookedAtATime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("a", "l", 2)
@@ -121,10 +121,10 @@ func TestGangsThatWaitHaveDifferentNodesReservedAtATime(t *testing.T) {
 	blocker := at(pod("z", 3), "b", 1, 2, 3)
 	f.comes(four, two, blocker)
 	f.waitInLine(four, two)
-	f.wantReserved("when both wait", "four: b", "two: a")
+	f.wantBooked("when both wait", "four: b", "two: a")
 }
 
-func TestAGangThatComesFirstGoesBeforeAReservation(t *testing.T) {
+func TestAGangThatComesFirstGoesBeforeABooking(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("a", "l", 2)
@@ -133,12 +133,12 @@ func TestAGangThatComesFirstGoesBeforeAReservation(t *testing.T) {
 	usual := pod("usual", 2)
 	f.comes(usual)
 	f.waitInLine(usual)
-	f.wantReserved("at first", "usual: a")
+	f.wantBooked("at first", "usual: a")
 	urgent := pod("urgent", 2, prioritized(5), later(1))
 	f.comes(urgent)
 	f.waitInLine(urgent)
-	first, _ := f.line.Reservation("urgent")
-	second, _ := f.line.Reservation("usual")
+	first, _ := f.line.Booking("urgent")
+	second, _ := f.line.Booking("usual")
 	if first.Plan == nil || second.Plan != nil && !first.From.Before(second.From) {
 		t.Errorf("the more important one starts at %v, the other one at %v", first.From, second.From)
 	}
@@ -151,7 +151,7 @@ func TestAGangThatComesFirstGoesBeforeAReservation(t *testing.T) {
 	}
 }
 
-// The reservations of others must not put off a gang of a higher priority that has just come, also not until it is in the line.
+// The bookings of others must not put off a gang of a higher priority that has just come, also not until it is in the line.
 func TestAGangOfAHigherPriorityStartsWhereOthersWait(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -170,7 +170,7 @@ func TestAGangOfAHigherPriorityStartsWhereOthersWait(t *testing.T) {
 	}
 }
 
-func TestANamespaceLeavesReservationsToOthers(t *testing.T) {
+func TestANamespaceLeavesBookingsToOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var pods []*corev1.Pod
@@ -182,12 +182,12 @@ func TestANamespaceLeavesReservationsToOthers(t *testing.T) {
 	other := pod("other", 2, later(100), inNamespace("other"))
 	f.comes(append(pods, other)...)
 	f.waitInLine(append(pods, other)...)
-	if _, reserved := f.line.Reservation("other"); len(f.line.Reservations()) != f.args.Reservations || !reserved {
-		t.Errorf("reservations are %+v, want one of another namespace", f.line.Reservations())
+	if _, booked := f.line.Booking("other"); len(f.line.Bookings()) != f.args.Reservations || !booked {
+		t.Errorf("bookings are %+v, want one of another namespace", f.line.Bookings())
 	}
 }
 
-func TestAReservationMovesToNodesThatAreFreeEarlier(t *testing.T) {
+func TestABookingMovesToNodesThatAreFreeEarlier(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	users := map[string]*corev1.Pod{}
@@ -203,18 +203,18 @@ func TestAReservationMovesToNodesThatAreFreeEarlier(t *testing.T) {
 	big := pod("big", 4)
 	f.comes(big)
 	f.waitInLine(big)
-	f.wantReserved("at first", "big: a")
+	f.wantBooked("at first", "big: a")
 	for _, name := range []string{"b-0", "b-1", "b-2"} {
 		f.goes(users[name])
 	}
 	f.lookAhead()
-	f.wantReserved("as long as others are only as good", "big: a")
+	f.wantBooked("as long as others are only as good", "big: a")
 	f.goes(users["b-3"])
 	f.lookAhead()
-	f.wantReserved("when all of b is free", "big: b")
+	f.wantBooked("when all of b is free", "big: b")
 }
 
-func TestNodesToReserveAreNotLookedForAllTheTimeIfThereAreNone(t *testing.T) {
+func TestNodesToBookAreNotLookedForAllTheTimeIfThereAreNone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("a", "l", 2)
@@ -223,17 +223,17 @@ func TestNodesToReserveAreNotLookedForAllTheTimeIfThereAreNone(t *testing.T) {
 	big := pod("big", 2, cpus("50"))
 	f.comes(user, idle, big)
 	f.waitInLine(big)
-	f.wantReserved("while a Pod without GPUs has the CPUs")
+	f.wantBooked("while a Pod without GPUs has the CPUs")
 	f.goes(idle)
 	f.lookAhead()
-	f.wantReserved("at once")
+	f.wantBooked("at once")
 	f.clock.Step(time.Minute)
 	f.lookAhead()
-	f.wantReserved("after a while", "big: a")
+	f.wantBooked("after a while", "big: a")
 }
 
 // A Pod that never ends must not keep nodes from others for ever, for a gang that waits for it.
-func TestNodesAreReservedAsLongAsPodsLeaveThemOrSayWhenTheyEnd(t *testing.T) {
+func TestNodesAreBookedAsLongAsPodsLeaveThemOrSayWhenTheyEnd(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		goes bool
@@ -266,8 +266,8 @@ func TestNodesAreReservedAsLongAsPodsLeaveThemOrSayWhenTheyEnd(t *testing.T) {
 				}
 				f.lookAhead()
 			}
-			if _, reserved := f.line.Reservation("big"); reserved != test.want {
-				t.Fatalf("there is a reservation: %t, want %t", reserved, test.want)
+			if _, booked := f.line.Booking("big"); booked != test.want {
+				t.Fatalf("there is a booking: %t, want %t", booked, test.want)
 			}
 			if test.pod != nil {
 				return
@@ -277,14 +277,14 @@ func TestNodesAreReservedAsLongAsPodsLeaveThemOrSayWhenTheyEnd(t *testing.T) {
 				f.lookAhead()
 			}
 			small := pod("small", 1, later(1))
-			f.wantReserved("when nobody leaves any more")
+			f.wantBooked("when nobody leaves any more")
 			if f.comes(small); test.goes && f.decide(small).Node == "" {
 				t.Error("others don't get what is free")
 			}
 			f.goes(small)
 			f.clock.Step(patience)
 			f.lookAhead()
-			f.wantReserved("after some time", "big: a")
+			f.wantBooked("after some time", "big: a")
 		})
 	}
 }
@@ -307,11 +307,11 @@ func TestAGangThatNeedsTheCPUsOfThoseWhoLeaveGetsTheirNode(t *testing.T) {
 	big := pod("big-0", 8, cpus("96"), in("big", 1, 0))
 	f.comes(big)
 	f.waitInLine(big)
-	reservation, reserved := f.line.Reservation("default/big")
-	if !reserved {
-		t.Fatal("nothing is reserved")
+	booking, booked := f.line.Booking("default/big")
+	if !booked {
+		t.Fatal("nothing is booked")
 	}
-	node := reservation.Plan.Members[0].Node
+	node := booking.Plan.Members[0].Node
 	late := pod("late", 1, later(10))
 	f.comes(late)
 	if decision := f.decide(late); decision.Node == "" || decision.Node == node {
@@ -326,18 +326,18 @@ func TestAGangThatNeedsTheCPUsOfThoseWhoLeaveGetsTheirNode(t *testing.T) {
 }
 
 // Those above the minimum join their gang if there is room, and keep nobody else from it.
-func TestNothingIsReservedForPodsAboveTheMinimum(t *testing.T) {
+func TestNothingIsBookedForPodsAboveTheMinimum(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("a", "l", 4)
 	pods := gang("elastic", 3, 1)
 	f.comes(at(pods[0], "a", 0), at(pod("runs", 3), "a", 1, 2, 3), pods[1], pods[2])
 	f.waitInLine(pods[1])
-	f.wantReserved("while the minimum runs")
+	f.wantBooked("while the minimum runs")
 }
 
 // Node n0 would be free earlier, but the volume is in the zone of n1.
-func TestReservationsAreOfNodesThatTheFiltersAccept(t *testing.T) {
+func TestBookingsAreOfNodesThatTheFiltersAccept(t *testing.T) {
 	nodes, running := make([]*corev1.Node, 2), []*corev1.Pod(nil)
 	for i, zone := range []string{"x", "y"} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), Labels: map[string]string{zoneLabel: zone}}}
@@ -358,12 +358,12 @@ func TestReservationsAreOfNodesThatTheFiltersAccept(t *testing.T) {
 	}}}
 	f.comes(big)
 	f.waitInLine(big)
-	f.wantReserved("when it waits", "big: n1")
+	f.wantBooked("when it waits", "big: n1")
 }
 
-// TestNothingIsReservedBehindAGPUOfAResourceClaim: on node a fewer GPUs are in use, but nobody knows
+// TestNothingIsBookedBehindAGPUOfAResourceClaim: on node a fewer GPUs are in use, but nobody knows
 // whether the one of a resource claim will ever be free.
-func TestNothingIsReservedBehindAGPUOfAResourceClaim(t *testing.T) {
+func TestNothingIsBookedBehindAGPUOfAResourceClaim(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("a", "l", 4)
@@ -375,11 +375,11 @@ func TestNothingIsReservedBehindAGPUOfAResourceClaim(t *testing.T) {
 	big := pod("big", 4)
 	f.comes(big)
 	f.waitInLine(big)
-	f.wantReserved("when it waits", "big: b")
+	f.wantBooked("when it waits", "big: b")
 }
 
-// A gang whose reservation has been given up is not without protection: those that it preempts leave for it.
-func TestAPreemptionKeepsItsNodesAlthoughAReservationWasGivenUp(t *testing.T) {
+// A gang whose booking has been given up is not without protection: those that it preempts leave for it.
+func TestAPreemptionKeepsItsNodesAlthoughABookingWasGivenUp(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("a", "l", 4)
@@ -387,10 +387,10 @@ func TestAPreemptionKeepsItsNodesAlthoughAReservationWasGivenUp(t *testing.T) {
 	big := pod("big", 4, prioritized(5))
 	f.comes(equal, big)
 	f.waitInLine(big)
-	f.wantReserved("when it waits", "big: a")
+	f.wantBooked("when it waits", "big: a")
 	f.clock.Step(time.Duration(f.args.ClaimSeconds)*time.Second + time.Second)
 	f.lookAhead()
-	f.wantReserved("when nobody has left")
+	f.wantBooked("when nobody has left")
 	f.goes(equal)
 	low := []*corev1.Pod{at(pod("low-0", 2, prioritized(1)), "a", 0, 1), at(pod("low-1", 2, prioritized(1)), "a", 2, 3)}
 	f.comes(low...)
@@ -408,7 +408,7 @@ func TestAPreemptionKeepsItsNodesAlthoughAReservationWasGivenUp(t *testing.T) {
 }
 
 // A gang is deleted and created again under its name before anything else happens.
-func TestAGangDoesNotInheritTheReservationOfAnEarlierOne(t *testing.T) {
+func TestAGangDoesNotInheritTheBookingOfAnEarlierOne(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("a", "l", 4)
@@ -416,11 +416,11 @@ func TestAGangDoesNotInheritTheReservationOfAnEarlierOne(t *testing.T) {
 	earlier := gang("big", 4, 4, prioritized(5))
 	f.comes(earlier...)
 	f.waitInLine(earlier[0])
-	f.wantReserved("when it waits", "default/big: a")
+	f.wantBooked("when it waits", "default/big: a")
 	for _, one := range earlier {
 		f.goes(one)
 	}
 	later := gang("big", 4, 4, func(p *corev1.Pod) { p.UID = types.UID("later-" + p.Name) })
 	f.comes(later...)
-	f.wantReserved("when it was created again")
+	f.wantBooked("when it was created again")
 }

@@ -129,7 +129,7 @@ func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 	if refused := s.refused.String(); refused != "" {
 		given.Reason, given.Nodes, texts = v1.WaitsForConstraints, append(given.Nodes, refusedNodes(s.refused)...), append(texts, refused)
 	}
-	if reserved && p.line.Reserved() {
+	if reserved && p.line.Booked() {
 		texts = append(texts, "GPUs that are free are kept for work whose turn comes first")
 	}
 	if explanation != nil {

@@ -37,7 +37,7 @@ func onModel(model string) func(*corev1.Pod) {
 }
 
 // One node is free and one is in use for an hour: neither is kept for who can't start there.
-func TestNothingIsReservedForWorkThatTheFiltersWouldNotLetStart(t *testing.T) {
+func TestNothingIsBookedForWorkThatTheFiltersWouldNotLetStart(t *testing.T) {
 	t.Parallel()
 	for name, never := range map[string]func(*corev1.Pod){
 		"no node takes it": withVolumeClaim,
@@ -62,8 +62,8 @@ func TestNothingIsReservedForWorkThatTheFiltersWouldNotLetStart(t *testing.T) {
 				f.clock.Step(2 * time.Second)
 				f.line.Order()
 				f.line.LookAhead()
-				if r, reserved := f.line.Reservation("lost"); reserved {
-					t.Errorf("%d GPUs are reserved for it on node %s", len(r.Plan.Members[0].GPUs), r.Plan.Members[0].Node)
+				if r, booked := f.line.Booking("lost"); booked {
+					t.Errorf("%d GPUs are booked for it on node %s", len(r.Plan.Members[0].GPUs), r.Plan.Members[0].Node)
 				}
 			}
 			if decision := f.decide(other); decision.Node != "free" {
@@ -74,7 +74,7 @@ func TestNothingIsReservedForWorkThatTheFiltersWouldNotLetStart(t *testing.T) {
 }
 
 // The gang could start on either node as far as GPUs are concerned, and later on the one that is free first.
-func TestAReservationIsMadeWhereTheFiltersAgree(t *testing.T) {
+func TestABookingIsMadeWhereTheFiltersAgree(t *testing.T) {
 	t.Parallel()
 	first := at(pod("first", 4, runsFor(time.Hour), since(beginning)), "a")
 	second := at(pod("second", 4, runsFor(2*time.Hour), since(beginning)), "b")
@@ -87,9 +87,9 @@ func TestAReservationIsMadeWhereTheFiltersAgree(t *testing.T) {
 	f.line.Order()
 	f.clock.Step(2 * time.Second)
 	f.line.LookAhead()
-	r, reserved := f.line.Reservation("client")
-	if !reserved || r.Plan.Members[0].Node != "b" || !r.From.Equal(beginning.Add(2*time.Hour)) {
-		t.Errorf("the reservation is %+v (%t), want node b from when the second one ends", r, reserved)
+	r, booked := f.line.Booking("client")
+	if !booked || r.Plan.Members[0].Node != "b" || !r.From.Equal(beginning.Add(2*time.Hour)) {
+		t.Errorf("the booking is %+v (%t), want node b from when the second one ends", r, booked)
 	}
 }
 
@@ -107,21 +107,21 @@ func TestPlacesThatTheFiltersHadNoTimeToLookAtAreNotTakenForAgreed(t *testing.T)
 	asked := 0
 	f.filters.Serve(ours, &asking{Runner: f.framework, do: func() { asked++; f.clock.Step(2 * filters.UsualSearch) }})
 	f.line.LookAhead()
-	if _, reserved := f.line.Reservation("default/train"); asked == 0 || reserved {
-		t.Errorf("places are reserved (%t) although the filters were asked only %d times", reserved, asked)
+	if _, booked := f.line.Booking("default/train"); asked == 0 || booked {
+		t.Errorf("places are booked (%t) although the filters were asked only %d times", booked, asked)
 	}
 	asked = 0
 	f.filters.Serve(ours, &asking{Runner: f.framework, do: func() { asked++ }})
 	f.clock.Step(10 * time.Minute)
 	f.line.Order()
 	f.line.LookAhead()
-	if _, reserved := f.line.Reservation("default/train"); asked == 0 || !reserved {
-		t.Errorf("the filters were asked %d times when there was time; places are reserved: %t", asked, reserved)
+	if _, booked := f.line.Booking("default/train"); asked == 0 || !booked {
+		t.Errorf("the filters were asked %d times when there was time; places are booked: %t", asked, booked)
 	}
 }
 
 // A node of each model is in use; twelve Pods wait for one of them, before the one that waits for the other.
-func TestABacklogOfOneModelTakesNoReservationFromAnother(t *testing.T) {
+func TestABacklogOfOneModelTakesNoBookingFromAnother(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, model := range []string{"h100", "l40s"} {
@@ -147,14 +147,14 @@ func TestABacklogOfOneModelTakesNoReservationFromAnother(t *testing.T) {
 		f.clock.Step(time.Minute)
 	}
 	f.line.LookAhead()
-	if _, reserved := f.line.Reservation("whole"); !reserved {
-		t.Error("it has no reservation")
+	if _, booked := f.line.Booking("whole"); !booked {
+		t.Error("it has no booking")
 	}
-	if _, reserved := f.line.Reservation("h-07"); !reserved {
-		t.Error("the eighth one of the other model has no reservation")
+	if _, booked := f.line.Booking("h-07"); !booked {
+		t.Error("the eighth one of the other model has no booking")
 	}
-	if _, reserved := f.line.Reservation("h-08"); reserved {
-		t.Error("the ninth one of the other model has a reservation")
+	if _, booked := f.line.Booking("h-08"); booked {
+		t.Error("the ninth one of the other model has a booking")
 	}
 	small := pod("small", 1, onModel("l40s"), runsFor(50*time.Hour), later(60))
 	f.comes(small)
@@ -188,8 +188,8 @@ func TestGPUsThatAreKeptForOthersAreNoRemedy(t *testing.T) {
 	}
 }
 
-// Two nodes are in use for an hour, and reserved for a gang each. The filters are asked about the places while one of the gangs is deleted.
-func TestNothingIsReservedForAGangThatIsDeletedMeanwhile(t *testing.T) {
+// Two nodes are in use for an hour, and booked for a gang each. The filters are asked about the places while one of the gangs is deleted.
+func TestNothingIsBookedForAGangThatIsDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	onNode := func(name string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: name} }
@@ -211,18 +211,18 @@ func TestNothingIsReservedForAGangThatIsDeletedMeanwhile(t *testing.T) {
 		}
 	}})
 	f.line.LookAhead()
-	if _, reserved := f.line.Reservation("goes"); !gone || reserved {
-		t.Errorf("places are reserved for a gang that is deleted: %t, %t", gone, reserved)
+	if _, booked := f.line.Booking("goes"); !gone || booked {
+		t.Errorf("places are booked for a gang that is deleted: %t, %t", gone, booked)
 	}
-	if _, reserved := f.line.Reservation("stays"); !reserved {
-		t.Error("no places are reserved for the other one")
+	if _, booked := f.line.Booking("stays"); !booked {
+		t.Error("no places are booked for the other one")
 	}
 	if rooms := f.line.Rooms(leastImportant); !rooms["a"].IsZero() || rooms["b"].IsZero() {
 		t.Errorf("withheld on the nodes is %+v", rooms)
 	}
 }
 
-func TestNothingIsWithheldForAReservationThatHasEnded(t *testing.T) {
+func TestNothingIsWithheldForABookingThatHasEnded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.withQueues(queue("all", 0, nil))
@@ -242,9 +242,9 @@ func TestNothingIsWithheldForAReservationThatHasEnded(t *testing.T) {
 	if rooms := f.line.Rooms(leastImportant); rooms["node-0"].CPU != 9000 || rooms["node-1"].CPU != 9000 {
 		t.Fatalf("withheld on the nodes is %+v", rooms)
 	}
-	kept, reserved := f.line.Reservation("large-1")
-	if f.goes(large[0]); !reserved {
-		t.Fatal("nothing is reserved")
+	kept, booked := f.line.Booking("large-1")
+	if f.goes(large[0]); !booked {
+		t.Fatal("nothing is booked")
 	}
 	if rooms := f.line.Rooms(leastImportant); len(rooms) != 1 || rooms[kept.Plan.Members[0].Node].CPU != 9000 {
 		t.Errorf("when one gang is deleted, withheld is %+v, want what the other one needs", rooms)
@@ -254,7 +254,7 @@ func TestNothingIsWithheldForAReservationThatHasEnded(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsForAReservationIsWokenWhenItEnds(t *testing.T) {
+func TestWhoWaitsForABookingIsWokenWhenItEnds(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(f *fixture, large, runs *corev1.Pod){
 		"its gang is deleted": func(f *fixture, large, _ *corev1.Pod) { f.goes(large) },
@@ -289,7 +289,7 @@ func TestWhoWaitsForAReservationIsWokenWhenItEnds(t *testing.T) {
 			f.comes(small)
 			f.line.Order()
 			if decision := f.decide(small); decision.Node != "" {
-				t.Fatalf("it is placed on what is reserved: %+v", decision)
+				t.Fatalf("it is placed on what is booked: %+v", decision)
 			}
 			f.clock.Step(10 * time.Second)
 			f.handle.takeActivated()

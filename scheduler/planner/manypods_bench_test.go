@@ -95,7 +95,7 @@ func BenchmarkReservationsBesideManyPods(b *testing.B) {
 		f.clock.Step(10 * time.Minute) // they are due
 		f.line.LookAhead()
 	}
-	if count := len(f.line.Reservations()); count != 4*f.args.Reservations {
+	if count := len(f.line.Bookings()); count != 4*f.args.Reservations {
 		b.Errorf("%d reservations", count)
 	}
 }

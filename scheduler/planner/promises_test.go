@@ -16,9 +16,9 @@ import (
 )
 
 // promised lets a Pod have been told when it starts.
-func promised(latest time.Time, reserved bool) func(*corev1.Pod) {
+func promised(latest time.Time, booked bool) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		text, err := json.Marshal(v1.StartEstimate{Earliest: metav1.NewTime(latest), Likely: metav1.NewTime(latest), Latest: metav1.NewTime(latest), Reserved: reserved})
+		text, err := json.Marshal(v1.StartEstimate{Earliest: metav1.NewTime(latest), Likely: metav1.NewTime(latest), Latest: metav1.NewTime(latest), Reserved: booked})
 		if err != nil {
 			text = []byte(err.Error()) // the test fails: that is no promise
 		}

@@ -148,16 +148,16 @@ func TestAnElasticGangStartsWithWhatItsQueueMayHold(t *testing.T) {
 }
 
 // A gang of two nodes waits for a Pod that ends in an hour. One node is free until then.
-func TestWhoEndsInTimeUsesWhatIsReservedForLater(t *testing.T) {
+func TestWhoEndsInTimeUsesWhatIsBookedForLater(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		pod  *corev1.Pod
 		want bool
 	}{
-		"it ends before the reservation begins": {pod("short", 4, runsFor(30*time.Minute)), true},
-		"it would end later":                    {pod("long", 4, runsFor(2*time.Hour)), false},
-		"nobody knows when it ends":             {pod("unknown", 4), false},
-		"it uses what is reserved for nobody":   {pod("elsewhere", 2, runsFor(2*time.Hour)), true},
+		"it ends before the booking begins": {pod("short", 4, runsFor(30*time.Minute)), true},
+		"it would end later":                {pod("long", 4, runsFor(2*time.Hour)), false},
+		"nobody knows when it ends":         {pod("unknown", 4), false},
+		"it uses what is booked for nobody": {pod("elsewhere", 2, runsFor(2*time.Hour)), true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -176,9 +176,9 @@ func TestWhoEndsInTimeUsesWhatIsReservedForLater(t *testing.T) {
 			f.line.Order()
 			f.clock.Step(time.Minute)
 			f.decide(large[0])
-			reservation, _ := f.line.Reservation("default/large")
-			if want := beginning.Add(time.Hour); !reservation.From.Equal(want) || reservation.Behind != "default/runs" {
-				t.Fatalf("its place is reserved from %v on, when %s ends, want %v, when default/runs ends", reservation.From, reservation.Behind, want)
+			booking, _ := f.line.Booking("default/large")
+			if want := beginning.Add(time.Hour); !booking.From.Equal(want) || booking.Behind != "default/runs" {
+				t.Fatalf("its place is booked from %v on, when %s ends, want %v, when default/runs ends", booking.From, booking.Behind, want)
 			}
 			f.comes(test.pod)
 			f.line.Order()
@@ -189,8 +189,8 @@ func TestWhoEndsInTimeUsesWhatIsReservedForLater(t *testing.T) {
 	}
 }
 
-// When others have ended early, the gang gets its place at once, and its reservation ends.
-func TestAReservationEndsWithTheStart(t *testing.T) {
+// When others have ended early, the gang gets its place at once, and its booking ends.
+func TestABookingEndsWithTheStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("node-0", "a", 8)
@@ -202,21 +202,21 @@ func TestAReservationEndsWithTheStart(t *testing.T) {
 	f.line.Order()
 	f.clock.Step(time.Minute)
 	f.decide(waits)
-	if !f.line.Reserved() {
-		t.Fatal("nothing is reserved")
+	if !f.line.Booked() {
+		t.Fatal("nothing is booked")
 	}
 	f.goes(runs)
 	if decision := f.decide(waits); decision.Node != "node-0" {
 		t.Errorf("decision is %+v", decision)
 	}
-	if f.line.Reserved() {
-		t.Error("the reservation is left")
+	if f.line.Booked() {
+		t.Error("the booking is left")
 	}
 }
 
 // Pods are preempted for another gang, which keeps their nodes from all others until they have left. That is soon over. The
-// reservation must not keep that gang away meanwhile: both would wait for each other.
-func TestAReservationIsKeptWhileOthersClaimItsNodes(t *testing.T) {
+// booking must not keep that gang away meanwhile: both would wait for each other.
+func TestABookingIsKeptWhileOthersClaimItsNodes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("node-0", "a", 8)
@@ -229,8 +229,8 @@ func TestAReservationIsKeptWhileOthersClaimItsNodes(t *testing.T) {
 	f.claims.set(f.registry.Look(urgent.UID), keeping(f.clock.Now().Add(time.Hour), "node-0"))
 	f.clock.Step(time.Minute)
 	f.decide(large)
-	if reservation, reserved := f.line.Reservation("large"); !reserved || reservation.From.Before(beginning.Add(201*time.Hour)) {
-		t.Errorf("its reservation is %+v, want one from 201 hours after the beginning on", reservation)
+	if booking, booked := f.line.Booking("large"); !booked || booking.From.Before(beginning.Add(201*time.Hour)) {
+		t.Errorf("its booking is %+v, want one from 201 hours after the beginning on", booking)
 	}
 	if f.line.Shadows(f.registry.Look(urgent.UID)) != nil {
 		t.Error("the gang that Pods leave for waits for another one")
@@ -238,8 +238,8 @@ func TestAReservationIsKeptWhileOthersClaimItsNodes(t *testing.T) {
 }
 
 // While a node takes no Pods, there is no time at which a gang of all nodes fits. When the node is back, others would take
-// what is free if the gang had no reservation for a while.
-func TestAReservationIsMadeAsSoonAsANodeIsBack(t *testing.T) {
+// what is free if the gang had no booking for a while.
+func TestABookingIsMadeAsSoonAsANodeIsBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("node-0", "a", 8)
@@ -252,20 +252,20 @@ func TestAReservationIsMadeAsSoonAsANodeIsBack(t *testing.T) {
 	f.line.Order()
 	f.clock.Step(time.Minute)
 	f.decide(large)
-	if _, reserved := f.line.Reservation("large"); reserved {
-		t.Fatal("it has a reservation on a node that takes no Pods")
+	if _, booked := f.line.Booking("large"); booked {
+		t.Fatal("it has a booking on a node that takes no Pods")
 	}
 	cordon(false)
 	f.clock.Step(time.Second) // they are revised
 	f.decide(large)
-	if _, reserved := f.line.Reservation("large"); !reserved {
-		t.Error("it has no reservation when the node is back")
+	if _, booked := f.line.Booking("large"); !booked {
+		t.Error("it has no booking when the node is back")
 	}
 }
 
-// A gang with a reservation starts late: its time has come, and by now it would still run when the reservation behind
+// A gang with a booking starts late: its time has come, and by now it would still run when the booking behind
 // it begins, which was made for the end of the gang.
-func TestReservationsDoNotBlockThoseBeforeThem(t *testing.T) {
+func TestBookingsDoNotBlockThoseBeforeThem(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("node-0", "a", 8)
@@ -279,8 +279,8 @@ func TestReservationsDoNotBlockThoseBeforeThem(t *testing.T) {
 	f.line.Order()
 	f.clock.Step(time.Minute)
 	f.decide(first)
-	if _, reserved := f.line.Reservation("second"); !reserved {
-		t.Fatal("the second one has no reservation")
+	if _, booked := f.line.Booking("second"); !booked {
+		t.Fatal("the second one has no booking")
 	}
 	f.goes(runs)
 	f.clock.Step(59*time.Minute + 30*time.Second)
@@ -289,8 +289,8 @@ func TestReservationsDoNotBlockThoseBeforeThem(t *testing.T) {
 	}
 }
 
-// While its place is reserved, others don't take it: so it is tried again as soon as it is known that it fits.
-func TestWhoseReservedPlaceIsFreeIsTriedAtOnce(t *testing.T) {
+// While its place is booked, others don't take it: so it is tried again as soon as it is known that it fits.
+func TestWhoseBookedPlaceIsFreeIsTriedAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("node-0", "a", 8)

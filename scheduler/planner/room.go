@@ -64,7 +64,7 @@ func KeptRoomOf(state fwk.CycleState) *KeptRoom {
 
 // KeptRoom returns what is kept from a Pod that is not ours, given the snapshot's nodes; nil if nothing is.
 func (p *Planner) KeptRoom(pod *corev1.Pod, nodes []fwk.NodeInfo) *KeptRoom {
-	if !p.claims.any() && !p.line.Reserved() && !p.mirror.HasSeats() && !p.mirror.HasReservations() && !p.reserving.any() {
+	if !p.claims.any() && !p.line.Booked() && !p.mirror.HasSeats() && !p.mirror.HasReservations() && !p.reserving.any() {
 		return nil
 	}
 	p.refresh(nodes) // seats of Pods that have been assumed since no longer count

@@ -15,7 +15,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
-// refusing are nodes that are not reserved for a gang for a while.
+// refusing are nodes that are not booked for a gang for a while.
 type refusing struct {
 	nodes []string
 	until time.Time
@@ -33,16 +33,16 @@ func (a *ahead) refusedTo(group string) []string {
 	return a.refusing[group].nodes
 }
 
-// hasAgreed reports whether the filters have accepted the places of a reservation a short time ago.
-func (a *ahead) hasAgreed(r *backfill.Reservation, now time.Time) bool {
+// hasAgreed reports whether the filters have accepted the places of a booking a short time ago.
+func (a *ahead) hasAgreed(r *backfill.Booking, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := a.agreed[r.Key]
 	return now.Before(known.until) && slices.EqualFunc(known.members, r.Plan.Members, samePlace)
 }
 
-// heard remembers what the filters said of a reservation, and which nodes refused members.
-func (a *ahead) heard(r *backfill.Reservation, nodes []string, now time.Time) {
+// heard remembers what the filters said of a booking, and which nodes refused members.
+func (a *ahead) heard(r *backfill.Booking, nodes []string, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.agreed == nil {
@@ -56,15 +56,15 @@ func (a *ahead) heard(r *backfill.Reservation, nodes []string, now time.Time) {
 	}
 }
 
-// askAhead asks the filters about the places of reservations that they were not asked about a short time ago, for as long
+// askAhead asks the filters about the places of bookings that they were not asked about a short time ago, for as long
 // as one search may take. A gang that no node would take gets none. open are those that must not stand as they are: again
 // is true if some of them may get other places, as the nodes that refused them are left out from now on. For the others
 // there was no time.
-func (l *Line) askAhead(head *head, reservations, before []backfill.Reservation, now time.Time) (again bool, open map[string]bool) {
+func (l *Line) askAhead(head *head, bookings, before []backfill.Booking, now time.Time) (again bool, open map[string]bool) {
 	open = map[string]bool{}
 	deadline := l.Clock.Now().Add(filters.SearchLimit)
-	for i := range reservations {
-		r := &reservations[i]
+	for i := range bookings {
+		r := &bookings[i]
 		if r.Plan == nil || l.ahead.hasAgreed(r, now) {
 			continue
 		}
@@ -75,11 +75,11 @@ func (l *Line) askAhead(head *head, reservations, before []backfill.Reservation,
 			refused, nodes, late = l.refusalsOf(r, request)
 		}
 		if late {
-			open[r.Key] = !slices.ContainsFunc(before, func(was backfill.Reservation) bool { return was.Key == r.Key && samePlaces(&was, r) })
+			open[r.Key] = !slices.ContainsFunc(before, func(was backfill.Booking) bool { return was.Key == r.Key && samePlaces(&was, r) })
 			continue
 		}
 		if len(nodes) > 0 && refused.AtAll() != nil {
-			*r = backfill.Reservation{Key: r.Key}
+			*r = backfill.Booking{Key: r.Key}
 			continue
 		}
 		l.ahead.heard(r, nodes, now)
@@ -91,10 +91,10 @@ func (l *Line) askAhead(head *head, reservations, before []backfill.Reservation,
 	return again, open
 }
 
-// refusalsOf asks the filters whether a gang could start where places are reserved for it, when those have left that it
+// refusalsOf asks the filters whether a gang could start where places are booked for it, when those have left that it
 // waits for. It returns what they refused, and the nodes of the members that can't: none if all can. Late is true if there was no
 // time to ask about all of them.
-func (l *Line) refusalsOf(r *backfill.Reservation, request *gangs.Request) (refused *filters.Refusals, nodes []string, late bool) {
+func (l *Line) refusalsOf(r *backfill.Booking, request *gangs.Request) (refused *filters.Refusals, nodes []string, late bool) {
 	from := l.Filters.BasisUntil(l.Clock.Now().Add(filters.UsualSearch)) // in another gang's attempt
 	check := l.Filters.CheckerOf(request, from)
 	if check == nil {

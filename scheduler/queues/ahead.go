@@ -21,24 +21,24 @@ import (
 )
 
 const (
-	// aheadPeriod is how often the reservations are revised while the cluster changes, and
+	// aheadPeriod is how often the bookings are revised while the cluster changes, and
 	// aheadShare bounds the part of the time that this takes.
 	aheadPeriod = time.Second
 	aheadShare  = 50
 	// noStartPeriod is how long a gang is left out for which no time was found, unless a node changes.
 	noStartPeriod = 30 * time.Second
-	// maxRounds is how often the reservations are revised at once if the filters refuse places.
+	// maxRounds is how often the bookings are revised at once if the filters refuse places.
 	maxRounds = 4
 )
 
 // ahead are the places that the first waiting gangs will get, and when. Meanwhile others may use
 // them if they end in time.
 type ahead struct {
-	mu           sync.Mutex
-	reservations []backfill.Reservation
+	mu       sync.Mutex
+	bookings []backfill.Booking
 	// owners are the gangs that have them, by key.
 	owners map[string]owner
-	// version counts the changes of the reservations.
+	// version counts the changes of the bookings.
 	version uint64
 	// rooms are what must stay free on the nodes, besides cards: see Rooms.
 	rooms map[int]map[string]mirror.Withheld
@@ -47,7 +47,7 @@ type ahead struct {
 	// dueAt is when they may be revised again, and seen is what they were made for.
 	dueAt time.Time
 	seen  aheadBasis
-	// noStartUntil is until when gangs are left out that can't have a reservation now.
+	// noStartUntil is until when gangs are left out that can't have a booking now.
 	noStartUntil map[string]time.Time
 	// refusing are the nodes that the filters refused to gangs, and agreed the places that they accepted.
 	refusing map[string]refusing
@@ -57,37 +57,37 @@ type ahead struct {
 	nodesVersion uint64
 }
 
-// of returns a gang's reservation.
-func (a *ahead) of(group string) (reservation backfill.Reservation, reserved bool) {
+// of returns a gang's booking.
+func (a *ahead) of(group string) (booking backfill.Booking, booked bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	index := slices.IndexFunc(a.reservations, func(r backfill.Reservation) bool { return r.Key == group })
+	index := slices.IndexFunc(a.bookings, func(r backfill.Booking) bool { return r.Key == group })
 	if index < 0 {
-		return backfill.Reservation{}, false
+		return backfill.Booking{}, false
 	}
-	return a.reservations[index], true
+	return a.bookings[index], true
 }
 
-// all returns the reservations. The slice must not be changed.
-func (a *ahead) all() []backfill.Reservation {
+// all returns the bookings. The slice must not be changed.
+func (a *ahead) all() []backfill.Booking {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.reservations
+	return a.bookings
 }
 
-// before returns the reservations that stand in the way of a gang, with a key that is equal as long as they are the
-// same: of a gang with a reservation, those that come before its own. Those after it were made on the assumption that
+// before returns the bookings that stand in the way of a gang, with a key that is equal as long as they are the
+// same: of a gang with a booking, those that come before its own. Those after it were made on the assumption that
 // it has its place then, and move if it starts late. Nor are those in its way of gangs of its queue that have a lower
 // priority: it comes before them, although it may not be in the line yet.
-func (a *ahead) before(group string, of owner) (list []backfill.Reservation, key string) {
+func (a *ahead) before(group string, of owner) (list []backfill.Booking, key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	list = a.reservations
-	if own := slices.IndexFunc(list, func(r backfill.Reservation) bool { return r.Key == group }); own >= 0 {
+	list = a.bookings
+	if own := slices.IndexFunc(list, func(r backfill.Booking) bool { return r.Key == group }); own >= 0 {
 		list = list[:own]
 	}
 	key = fmt.Sprintf("%d %d", a.version, len(list))
-	later := func(r backfill.Reservation) bool {
+	later := func(r backfill.Booking) bool {
 		other := a.owners[r.Key]
 		return other.queue == of.queue && other.rank.Priority < of.rank.Priority
 	}
@@ -98,31 +98,31 @@ func (a *ahead) before(group string, of owner) (list []backfill.Reservation, key
 	return list, key
 }
 
-// drop ends a gang's reservation: it has got its place, or no longer waits. It reports whether there was one.
+// drop ends a gang's booking: it has got its place, or no longer waits. It reports whether there was one.
 func (a *ahead) drop(group string) (had bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	index := slices.IndexFunc(a.reservations, func(r backfill.Reservation) bool { return r.Key == group })
+	index := slices.IndexFunc(a.bookings, func(r backfill.Booking) bool { return r.Key == group })
 	if index < 0 {
 		return false
 	}
-	a.reservations = slices.Delete(slices.Clone(a.reservations), index, index+1)
+	a.bookings = slices.Delete(slices.Clone(a.bookings), index, index+1)
 	a.rooms = nil
 	a.version++
 	return true
 }
 
-// any reports whether anything is reserved.
+// any reports whether anything is booked.
 func (a *ahead) any() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.reservations) > 0
+	return len(a.bookings) > 0
 }
 
-// aheadBasis is what reservations are made for: versions of the cluster and of the line.
+// aheadBasis is what bookings are made for: versions of the cluster and of the line.
 type aheadBasis struct{ cluster, line uint64 }
 
-// due reports whether the reservations are to be revised. It is not asked again before long if they are.
+// due reports whether the bookings are to be revised. It is not asked again before long if they are.
 func (a *ahead) due(now time.Time, version aheadBasis) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,7 +133,7 @@ func (a *ahead) due(now time.Time, version aheadBasis) bool {
 	return true
 }
 
-// LookAhead revises the reservations if it is time to. It is for scheduling cycles.
+// LookAhead revises the bookings if it is time to. It is for scheduling cycles.
 func (l *Line) LookAhead() {
 	now := l.Clock.Now()
 	if !l.ahead.due(now, aheadBasis{cluster: l.Mirror.Version(), line: l.order.version()}) {
@@ -141,23 +141,23 @@ func (l *Line) LookAhead() {
 	}
 	head := l.headOfLine(now)
 	before := l.ahead.all()
-	reservations, changes := l.reserveAhead(head, before, now)
-	if l.ahead.set(reservations, head.owners, now, l.Clock.Since(now)) {
+	bookings, changes := l.bookAhead(head, before, now)
+	if l.ahead.set(bookings, head.owners, now, l.Clock.Since(now)) {
 		l.Registry.Wake(l.Clock.Now()) // what was kept from others is not any more
 	}
-	for i := range reservations {
-		if key := reservations[i].Key; !l.Registry.Waits(key) {
+	for i := range bookings {
+		if key := bookings[i].Key; !l.Registry.Waits(key) {
 			l.core.EndPlaces(key) // its Pods have been deleted meanwhile
 		}
 	}
-	// Whose time has come must not wait for another attempt, while others wait beside its reservation.
-	l.Registry.Hurry(startable(reservations, now), l.Clock.Now())
-	l.reportPostponed(reservations, changes, head.leaders, now)
+	// Whose time has come must not wait for another attempt, while others wait beside its booking.
+	l.Registry.Hurry(startable(bookings, now), l.Clock.Now())
+	l.reportPostponed(bookings, changes, head.leaders, now)
 }
 
-// reserveAhead makes the reservations of the gangs that are first, given those of the last time: at places that the
+// bookAhead makes the bookings of the gangs that are first, given those of the last time: at places that the
 // filters accept.
-func (l *Line) reserveAhead(head *head, before []backfill.Reservation, now time.Time) (reservations []backfill.Reservation, changes []backfill.Change) {
+func (l *Line) bookAhead(head *head, before []backfill.Booking, now time.Time) (bookings []backfill.Booking, changes []backfill.Change) {
 	if len(head.waiting) == 0 {
 		return nil, nil
 	}
@@ -167,65 +167,65 @@ func (l *Line) reserveAhead(head *head, before []backfill.Reservation, now time.
 	for again, round := true, 0; again && round < maxRounds; round++ {
 		l.Mirror.With(func(cluster *placement.Cluster) {
 			in.Cluster = cluster
-			reservations, changes = backfill.Revise(in, before)
+			bookings, changes = backfill.Revise(in, before)
 		})
-		again, open = l.askAhead(head, reservations, before, now)
+		again, open = l.askAhead(head, bookings, before, now)
 	}
-	reservations = slices.DeleteFunc(reservations, func(r backfill.Reservation) bool { return open[r.Key] })
-	return reservations, append(changes, l.ahead.pauseStalled(reservations, assumed, now, config.Seconds(l.Args.ClaimSeconds))...)
+	bookings = slices.DeleteFunc(bookings, func(r backfill.Booking) bool { return open[r.Key] })
+	return bookings, append(changes, l.ahead.pauseStalled(bookings, assumed, now, config.Seconds(l.Args.ClaimSeconds))...)
 }
 
-// startable returns the gangs whose reserved places are free now.
-func startable(reservations []backfill.Reservation, now time.Time) (keys []string) {
-	for i := range reservations {
-		if reservations[i].StartsBy(now) {
-			keys = append(keys, reservations[i].Key)
+// startable returns the gangs whose booked places are free now.
+func startable(bookings []backfill.Booking, now time.Time) (keys []string) {
+	for i := range bookings {
+		if bookings[i].StartsBy(now) {
+			keys = append(keys, bookings[i].Key)
 		}
 	}
 	return keys
 }
 
-// set takes over revised reservations. Gangs without a time are left out for a while. It reports whether anything is
+// set takes over revised bookings. Gangs without a time are left out for a while. It reports whether anything is
 // no longer kept that was.
-func (a *ahead) set(reservations []backfill.Reservation, owners map[string]owner, now time.Time, took time.Duration) (ended bool) {
+func (a *ahead) set(bookings []backfill.Booking, owners map[string]owner, now time.Time, took time.Duration) (ended bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forget(now)
-	var found []backfill.Reservation
-	for i := range reservations {
-		if reservations[i].Plan == nil {
-			a.noStart(reservations[i].Key, now.Add(noStartPeriod))
+	var found []backfill.Booking
+	for i := range bookings {
+		if bookings[i].Plan == nil {
+			a.noStart(bookings[i].Key, now.Add(noStartPeriod))
 		} else {
-			found = append(found, reservations[i])
+			found = append(found, bookings[i])
 		}
 	}
-	if !slices.EqualFunc(found, a.reservations, func(x, y backfill.Reservation) bool { return sameShadow(&x, &y, now) }) {
+	if !slices.EqualFunc(found, a.bookings, func(x, y backfill.Booking) bool { return sameShadow(&x, &y, now) }) {
 		a.version++
-		ended = slices.ContainsFunc(a.reservations, func(was backfill.Reservation) bool { return !stillKept(&was, found, now) })
+		ended = slices.ContainsFunc(a.bookings, func(was backfill.Booking) bool { return !stillKept(&was, found, now) })
 	}
-	a.reservations, a.owners, a.rooms = found, owners, nil
+	a.bookings, a.owners, a.rooms = found, owners, nil
 	a.dueAt = now.Add(max(aheadPeriod, aheadShare*took))
 	return ended
 }
 
-// sameShadow reports whether two reservations are in the way of the same jobs. That of a gang whose time has come begins
+// sameShadow reports whether two bookings are in the way of the same jobs. That of a gang whose time has come begins
 // now, whenever that is.
-func sameShadow(a, b *backfill.Reservation, now time.Time) bool {
+func sameShadow(a, b *backfill.Booking, now time.Time) bool {
 	due := a.StartsBy(now) && b.StartsBy(now)
 	return a.Key == b.Key && (due || a.From.Equal(b.From) && a.Until.Equal(b.Until)) && samePlaces(a, b)
 }
 
-// stillKept reports whether what a reservation kept from others is still kept from them.
-func stillKept(was *backfill.Reservation, reservations []backfill.Reservation, now time.Time) bool {
-	index := slices.IndexFunc(reservations, func(r backfill.Reservation) bool { return r.Key == was.Key })
+// stillKept reports whether what a booking kept from others is still kept from them.
+func stillKept(was *backfill.Booking, bookings []backfill.Booking, now time.Time) bool {
+	index := slices.IndexFunc(bookings, func(r backfill.Booking) bool { return r.Key == was.Key })
 	if index < 0 {
 		return false
 	}
-	is := &reservations[index]
+	is := &bookings[index]
 	return samePlaces(was, is) && (is.StartsBy(now) || !is.From.After(was.From))
 }
 
-func samePlaces(a, b *backfill.Reservation) bool {
+func samePlaces(a, b *backfill.Booking) bool {
 	return slices.EqualFunc(a.Plan.Members, b.Plan.Members, samePlace)
 }
 
@@ -257,7 +257,7 @@ func (a *ahead) noStart(group string, until time.Time) {
 	a.noStartUntil[group] = until
 }
 
-// forget drops what is remembered of gangs for too long, and of those without reservations. It requires the lock.
+// forget drops what is remembered of gangs for too long, and of those without bookings. It requires the lock.
 func (a *ahead) forget(now time.Time) {
 	maps.DeleteFunc(a.noStartUntil, func(_ string, until time.Time) bool { return now.After(until) })
 	maps.DeleteFunc(a.refusing, func(_ string, one refusing) bool { return now.After(one.until) })
@@ -301,7 +301,7 @@ func jobOf(gang string, pod *corev1.Pod) string {
 	return cmp.Or(gang, pod.Namespace+"/"+pod.Name)
 }
 
-// causeFor describes why a reservation has moved to the owner of Pods of a namespace, with the job named as jobName does.
+// causeFor describes why a booking has moved to the owner of Pods of a namespace, with the job named as jobName does.
 func (l *Line) causeFor(cause *backfill.Cause, namespace string) string {
 	if cause.Job == "" {
 		return cause.String()

@@ -26,23 +26,23 @@ func TestTheCauseOfAPostponementNamesOnlyJobsOfTheNamespace(t *testing.T) {
 	}
 }
 
-func TestReservationsAfterItsOwnAreNotInTheWayOfAGang(t *testing.T) {
+func TestBookingsAfterItsOwnAreNotInTheWayOfAGang(t *testing.T) {
 	t.Parallel()
-	a := &ahead{reservations: []backfill.Reservation{{Key: "first"}, {Key: "second"}, {Key: "third"}}}
+	a := &ahead{bookings: []backfill.Booking{{Key: "first"}, {Key: "second"}, {Key: "third"}}}
 	for group, want := range map[string]int{"first": 0, "second": 1, "third": 2, "another": 3} {
 		if list, _ := a.before(group, owner{}); len(list) != want {
-			t.Errorf("%d reservations are in the way of the %s, want %d", len(list), group, want)
+			t.Errorf("%d bookings are in the way of the %s, want %d", len(list), group, want)
 		}
 	}
 }
 
 // A gang that has just come is not in the line yet.
-func TestReservationsOfALowerPriorityInItsQueueAreNotInTheWayOfAGang(t *testing.T) {
+func TestBookingsOfALowerPriorityInItsQueueAreNotInTheWayOfAGang(t *testing.T) {
 	t.Parallel()
 	of := func(queue string, priority int32) owner { return owner{queue, gangs.Rank{Priority: priority}} }
 	a := &ahead{
-		reservations: []backfill.Reservation{{Key: "high"}, {Key: "low"}, {Key: "other"}},
-		owners:       map[string]owner{"high": of("q", 5), "low": of("q", 1), "other": of("", 1)},
+		bookings: []backfill.Booking{{Key: "high"}, {Key: "low"}, {Key: "other"}},
+		owners:   map[string]owner{"high": of("q", 5), "low": of("q", 1), "other": of("", 1)},
 	}
 	tests := map[string]struct {
 		of   owner

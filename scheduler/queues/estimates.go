@@ -167,22 +167,22 @@ func (e *estimates) wrote(place *Place, next *v1.StartEstimate, wait time.Durati
 	e.written[place.Key] = last
 }
 
-// described returns an estimate as it is written. A reservation says by when the gang starts at the latest.
+// described returns an estimate as it is written. A booking says by when the gang starts at the latest.
 func (l *Line) described(place *Place, estimate outlook.Estimate, held map[string]int) v1.StartEstimate {
-	reservation, reserved := l.ahead.of(place.Key)
-	if reserved && reservation.From.After(estimate.Likely) {
-		estimate.Latest = reservation.From
+	booking, booked := l.ahead.of(place.Key)
+	if booked && booking.From.After(estimate.Likely) {
+		estimate.Latest = booking.From
 	}
 	namespace, behind := place.Leader.Namespace, estimate.Behind
 	if behind == likelyToCome {
 		behind = "" // nobody knows it
 	}
-	if reserved && reservation.Behind != "" {
-		behind = reservation.Behind
+	if booked && booking.Behind != "" {
+		behind = booking.Behind
 	}
 	result := v1.StartEstimate{
 		Earliest: shown(estimate.Earliest), Likely: shown(estimate.Likely), Latest: shown(estimate.Latest),
-		Queue: place.queue, Position: int32(min(place.position+1, 1<<30)), Reserved: reserved, //nolint:gosec // bounded
+		Queue: place.queue, Position: int32(min(place.position+1, 1<<30)), Reserved: booked, //nolint:gosec // bounded
 	}
 	if behind != "" {
 		result.Behind = l.jobName(behind, namespace, held)
@@ -196,7 +196,7 @@ func shown(at time.Time) metav1.Time { return metav1.NewTime(at.UTC().Round(show
 func (l *Line) Future(state *State, waiting []Place, now time.Time) (in *outlook.Input, held map[string]int) {
 	held = map[string]int{}
 	in = &outlook.Input{
-		Now: now, Reserved: l.Args.Reservations, Draws: min(max(drawnStarts/max(len(waiting), 1), fewestDraws), mostDraws),
+		Now: now, Booked: l.Args.Reservations, Draws: min(max(drawnStarts/max(len(waiting), 1), fewestDraws), mostDraws),
 		Seed: uint64(now.Unix()), //nolint:gosec // after 1970
 	}
 	random := rand.New(rand.NewPCG(in.Seed, 0)) //nolint:gosec // simulation

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// mostCandidates is how many waiting gangs are considered for reservations at a time, and mostOfNamespace how many
+	// mostCandidates is how many waiting gangs are considered for bookings at a time, and mostOfNamespace how many
 	// of one namespace.
 	mostCandidates, mostOfNamespace = 512, 128
-	// maxClasses is for how many classes of nodes all reservations can be made that are configured; with more classes,
+	// maxClasses is for how many classes of nodes all bookings can be made that are configured; with more classes,
 	// each gets fewer.
 	maxClasses = 4
 	// limitPeriod is how long a gang is left out that its queue does not let start.
@@ -38,7 +38,7 @@ func nodeNeedsOf(shape *placement.Shape) nodeNeeds {
 	return nodeNeeds{strings.Join(shape.Models, ","), shape.Pool, shape.Selector}
 }
 
-// candidates returns the groups of a line that may get reservations, in order: of those that ask for the same nodes in the
+// candidates returns the groups of a line that may get bookings, in order: of those that ask for the same nodes in the
 // same queue, as many as can get some. It does not depend on how many wait how long that is.
 func (l *Line) candidates(entries []Place, now time.Time) (list []Place) {
 	type rivals struct {
@@ -64,7 +64,7 @@ func (l *Line) candidates(entries []Place, now time.Time) (list []Place) {
 	return list
 }
 
-// leftOut returns the gangs that can't have reservations now.
+// leftOut returns the gangs that can't have bookings now.
 func (a *ahead) leftOut(now time.Time) map[string]bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -82,18 +82,18 @@ func (a *ahead) leftOut(now time.Time) map[string]bool {
 	return groups
 }
 
-// groups returns the gangs that have reservations.
+// groups returns the gangs that have bookings.
 func (a *ahead) groups() map[string]bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	groups := make(map[string]bool, len(a.reservations))
-	for i := range a.reservations {
-		groups[a.reservations[i].Key] = true
+	groups := make(map[string]bool, len(a.bookings))
+	for i := range a.bookings {
+		groups[a.bookings[i].Key] = true
 	}
 	return groups
 }
 
-// head is the gangs that get reservations, in order, and what they are by their keys.
+// head is the gangs that get bookings, in order, and what they are by their keys.
 type head struct {
 	waiting  []backfill.Waiting
 	requests map[string]*gangs.Request
@@ -101,7 +101,7 @@ type head struct {
 	owners   map[string]owner
 }
 
-// owner is what decides which Pods come before a gang that has a reservation.
+// owner is what decides which Pods come before a gang that has a booking.
 type owner struct {
 	queue string
 	rank  gangs.Rank
@@ -122,18 +122,18 @@ func (h *head) exclude(group string, nodes []string) {
 	}
 }
 
-// headOfLine returns the gangs that get reservations: the first that have found no place and may
-// start as far as their queues are concerned. Those that have reservations
+// headOfLine returns the gangs that get bookings: the first that have found no place and may
+// start as far as their queues are concerned. Those that have bookings
 // already keep them when others come before them, unless these become too many. Those come before all others
 // for which Pods leave: their nodes are kept from the others until they have started.
 func (l *Line) headOfLine(now time.Time) *head {
 	h := &head{requests: map[string]*gangs.Request{}, leaders: map[string]*corev1.Pod{}, owners: map[string]owner{}}
 	leftOut, kept := l.ahead.leftOut(now), l.ahead.groups()
-	entries := slices.DeleteFunc(withFirst(l.order.reservable(), l.core.Claiming()), func(entry Place) bool { return leftOut[entry.Key] })
+	entries := slices.DeleteFunc(withFirst(l.order.bookable(), l.core.Claiming()), func(entry Place) bool { return leftOut[entry.Key] })
 	classes := l.nodeClasses(entries)
 	contenders := make([]contender, len(entries))
 	for i := range entries {
-		contenders[i] = contender{class: classes[i], namespace: entries[i].Leader.Namespace, reserved: kept[entries[i].Key]}
+		contenders[i] = contender{class: classes[i], namespace: entries[i].Leader.Namespace, booked: kept[entries[i].Key]}
 	}
 	for _, i := range choose(contenders, l.Args.Reservations, func(i int) bool { return h.add(l, &entries[i], now) }) {
 		entry := &entries[i]
@@ -143,7 +143,7 @@ func (l *Line) headOfLine(now time.Time) *head {
 	return h
 }
 
-// add reports whether a group may have a reservation as far as it and its queue are concerned. If so, it keeps its gang.
+// add reports whether a group may have a booking as far as it and its queue are concerned. If so, it keeps its gang.
 func (h *head) add(l *Line, entry *Place, now time.Time) bool {
 	attempt := l.Registry.Look(entry.Leader.UID)
 	if attempt == nil || attempt.Err != nil {
@@ -232,14 +232,14 @@ func classOfNodes(kinds []*placement.State, request *placement.Request) string {
 	return strings.Join(slices.Compact(parts), ", ")
 }
 
-// contender is a gang that may get a reservation.
+// contender is a gang that may get a booking.
 type contender struct {
 	class, namespace string
-	// reserved is true if it has one.
-	reserved bool
+	// booked is true if it has one.
+	booked bool
 }
 
-// choose returns which contenders get reservations, in their order: the first of each class, so many that a backlog of
+// choose returns which contenders get bookings, in their order: the first of each class, so many that a backlog of
 // one takes nothing from another. While others of a class wait, one namespace gets at most half of them. eligible is
 // only asked of those that would get one.
 func choose(list []contender, most int, eligible func(i int) bool) []int {
@@ -264,7 +264,7 @@ func choose(list []contender, most int, eligible func(i int) bool) []int {
 		return ofClass[one.class] < most && ofNamespace[share{one.class, one.namespace}] < (most+1)/2
 	})
 	pick(func(one *contender) bool { return ofClass[one.class] < most })
-	pick(func(one *contender) bool { return one.reserved && ofClass[one.class] < 2*most })
+	pick(func(one *contender) bool { return one.booked && ofClass[one.class] < 2*most })
 	// All classes have the same number if there are too many.
 	slices.SortStableFunc(chosen, func(i, j int) int { return cmp.Or(cmp.Compare(rank[i], rank[j]), cmp.Compare(i, j)) })
 	chosen = chosen[:min(len(chosen), maxClasses*most)]

@@ -14,10 +14,10 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 )
 
-func TestWhoGetsReservations(t *testing.T) {
+func TestWhoGetsBookings(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		// waiting are classes with namespaces, such as "a/x". Reserved ones end in !, those that may not start in ?.
+		// waiting are classes with namespaces, such as "a/x". Booked ones end in !, those that may not start in ?.
 		waiting, want string
 	}{
 		"the first of each class":                           {"a/x a/x b/x a/x a/x a/x b/x", "0 1 2 3 4 6"},
@@ -38,7 +38,7 @@ func TestWhoGetsReservations(t *testing.T) {
 			words := strings.Fields(test.waiting)
 			for _, word := range words {
 				class, namespace, _ := strings.Cut(strings.TrimRight(word, "!?"), "/")
-				list = append(list, contender{class: class, namespace: namespace, reserved: strings.HasSuffix(word, "!")})
+				list = append(list, contender{class: class, namespace: namespace, booked: strings.HasSuffix(word, "!")})
 			}
 			asked := map[int]int{}
 			got := choose(list, 4, func(i int) bool {
@@ -57,7 +57,7 @@ func TestWhoGetsReservations(t *testing.T) {
 	}
 }
 
-// However many wait, few of them are looked at for reservations.
+// However many wait, few of them are looked at for bookings.
 func TestFewOfManyAreCandidates(t *testing.T) {
 	t.Parallel()
 	l := newLine(t, bareCore{})
@@ -78,6 +78,6 @@ func TestFewOfManyAreCandidates(t *testing.T) {
 	}
 	l.order.set(entries, candidates, beginning)
 	if got := l.headOfLine(l.Clock.Now()); len(got.waiting) != l.Args.Reservations {
-		t.Errorf("%d get reservations, want %d", len(got.waiting), l.Args.Reservations)
+		t.Errorf("%d get bookings, want %d", len(got.waiting), l.Args.Reservations)
 	}
 }

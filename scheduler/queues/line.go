@@ -21,7 +21,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// Line is the gangs that wait, in GPUQueues or without any: who is served before whom, which places are reserved for the first of
+// Line is the gangs that wait, in GPUQueues or without any: who is served before whom, which places are booked for the first of
 // them and from when on, and when the others are expected to start. Each of its parts has a lock of its own, which only its own methods hold, and none of these
 // calls another part: so events, scheduling cycles and the periodic work may meet in it. What needs none says whose it is.
 type Line struct {
@@ -114,18 +114,18 @@ func (l *Line) Waiting() []Place { return l.order.first() }
 // IsGuaranteed reports whether a group waits for what its queue is guaranteed.
 func (l *Line) IsGuaranteed(group string) bool { return l.order.isGuaranteed(group) }
 
-// Reservations returns the places that the first gangs will get, and when. The slice must not be changed.
-func (l *Line) Reservations() []backfill.Reservation { return l.ahead.all() }
+// Bookings returns the places that the first gangs will get, and when. The slice must not be changed.
+func (l *Line) Bookings() []backfill.Booking { return l.ahead.all() }
 
-// Reservation returns a gang's reservation.
-func (l *Line) Reservation(group string) (reservation backfill.Reservation, reserved bool) {
+// Booking returns a gang's booking.
+func (l *Line) Booking(group string) (booking backfill.Booking, booked bool) {
 	return l.ahead.of(group)
 }
 
-// Reserved reports whether anything is reserved.
-func (l *Line) Reserved() bool { return l.ahead.any() }
+// Booked reports whether anything is booked.
+func (l *Line) Booked() bool { return l.ahead.any() }
 
-// Drop ends a gang's reservation: it has got its place, or no longer waits. It reports whether there was one.
+// Drop ends a gang's booking: it has got its place, or no longer waits. It reports whether there was one.
 func (l *Line) Drop(group string) (had bool) { return l.ahead.drop(group) }
 
 // RetryAll has times looked for again for all gangs: a node has changed, or what filters look at.

@@ -28,7 +28,7 @@ type order struct {
 	mu      sync.Mutex
 	entries []Place
 	places  map[string]int // in entries, by key
-	// candidates are those of the entries that may get reservations.
+	// candidates are those of the entries that may get bookings.
 	candidates []Place
 	// changes counts how often there were other candidates.
 	changes uint64
@@ -70,8 +70,8 @@ func (o *order) first() []Place {
 	return o.entries
 }
 
-// reservable returns the groups that may get reservations. The slice must not be changed.
-func (o *order) reservable() []Place {
+// bookable returns the groups that may get bookings. The slice must not be changed.
+func (o *order) bookable() []Place {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.candidates
@@ -90,7 +90,7 @@ func (o *order) set(entries, candidates []Place, dueAt time.Time) {
 	o.entries, o.candidates, o.places, o.dueAt = entries, candidates, places, dueAt
 }
 
-// version returns a number that changes whenever there are other candidates for reservations.
+// version returns a number that changes whenever there are other candidates for bookings.
 func (o *order) version() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

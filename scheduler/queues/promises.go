@@ -29,8 +29,8 @@ const (
 )
 
 // promises are the starts that the owners of waiting gangs were told: by an estimate, or by an Event since. They are
-// compared with what was told, not with the reservation of a moment ago: it may move in small steps, and a gang may lose
-// its reservation and get another one.
+// compared with what was told, not with the booking of a moment ago: it may move in small steps, and a gang may lose
+// its booking and get another one.
 type promises struct {
 	mu   sync.Mutex
 	told map[string]promise // by gang
@@ -43,12 +43,12 @@ type promise struct {
 	at  time.Time
 	// by is zero if it was told that its start is not known.
 	by time.Time
-	// cause is why the reservation has moved later since, the last time that it has; empty for not at all.
+	// cause is why the booking has moved later since, the last time that it has; empty for not at all.
 	cause backfill.Cause
 }
 
-// tell remembers an estimate that was written. Without a reservation it promises nothing. An estimate may be later than the
-// reservation, and so break what the gang was promised although the reservation has not moved: then broken is true.
+// tell remembers an estimate that was written. Without a booking it promises nothing. An estimate may be later than the
+// booking, and so break what the gang was promised although the booking has not moved: then broken is true.
 func (p *promises) tell(group string, leader *corev1.Pod, estimate *v1.StartEstimate, now time.Time) (late postponement, broken bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,9 +97,9 @@ func (p *postponement) action() string {
 	return "PostponeTo" + p.is.UTC().Format(time.RFC3339)
 }
 
-// broken returns the promises that do not hold any more, and takes them for reported. changes are how the reservations
+// broken returns the promises that do not hold any more, and takes them for reported. changes are how the bookings
 // have moved now, and leaders who was told.
-func (p *promises) broken(reservations []backfill.Reservation, changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) (list []postponement) {
+func (p *promises) broken(bookings []backfill.Booking, changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) (list []postponement) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.told, func(_ string, told promise) bool { return now.Sub(told.at) > keepPromises })
@@ -109,8 +109,8 @@ func (p *promises) broken(reservations []backfill.Reservation, changes []backfil
 			causes[changes[i].Key] = changes[i].Cause
 		}
 	}
-	for i := range reservations {
-		r := &reservations[i]
+	for i := range bookings {
+		r := &bookings[i]
 		leader := leaders[r.Key]
 		if leader == nil {
 			continue
@@ -143,7 +143,7 @@ func (p *promises) toldTo(group string, leader *corev1.Pod) (told promise, known
 
 // brokenBy reports whether a gang starts noticeably later than promised. If its place is free now, it starts as soon as it
 // is its turn.
-func (p *promise) brokenBy(r *backfill.Reservation, now time.Time) bool {
+func (p *promise) brokenBy(r *backfill.Booking, now time.Time) bool {
 	switch {
 	case p.by.IsZero() || r.StartsBy(now):
 		return false
@@ -160,8 +160,8 @@ func noticeablyLater(was, is, now time.Time) bool {
 }
 
 // reportPostponed reports to gangs whose start is expected noticeably later than they were told, and why.
-func (l *Line) reportPostponed(reservations []backfill.Reservation, changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) {
-	for _, one := range l.promises.broken(reservations, changes, leaders, now) {
+func (l *Line) reportPostponed(bookings []backfill.Booking, changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) {
+	for _, one := range l.promises.broken(bookings, changes, leaders, now) {
 		l.recordPostponement(&one, leaders[one.group])
 	}
 }

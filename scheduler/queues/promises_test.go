@@ -43,11 +43,11 @@ func TestEachPostponementIsAnEventOfItsOwn(t *testing.T) {
 	leaders := map[string]*corev1.Pod{"waits": leader}
 	l.promises.tell("waits", leader, &v1.StartEstimate{Latest: metav1.NewTime(beginning.Add(time.Hour)), Reserved: true}, beginning)
 	postpone := func(minutes int, cause backfill.Kind) {
-		r := backfill.Reservation{Key: "waits", Plan: &placement.Plan{}, From: beginning.Add(time.Duration(minutes) * time.Minute)}
+		r := backfill.Booking{Key: "waits", Plan: &placement.Plan{}, From: beginning.Add(time.Duration(minutes) * time.Minute)}
 		if minutes == 0 {
-			r = backfill.Reservation{Key: "waits"}
+			r = backfill.Booking{Key: "waits"}
 		}
-		l.reportPostponed([]backfill.Reservation{r}, []backfill.Change{{Key: "waits", Was: beginning, Is: r.From, Cause: backfill.Cause{Kind: cause}}}, leaders, beginning)
+		l.reportPostponed([]backfill.Booking{r}, []backfill.Change{{Key: "waits", Was: beginning, Is: r.From, Cause: backfill.Cause{Kind: cause}}}, leaders, beginning)
 	}
 	postpone(80, backfill.Taken)
 	postpone(100, backfill.MembersChanged)
@@ -77,9 +77,9 @@ func TestEachPostponementIsAnEventOfItsOwn(t *testing.T) {
 }
 
 // promised lets a Pod have been told when it starts.
-func promised(latest time.Time, reserved bool) func(*corev1.Pod) {
+func promised(latest time.Time, booked bool) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		text, err := json.Marshal(v1.StartEstimate{Earliest: metav1.NewTime(latest), Likely: metav1.NewTime(latest), Latest: metav1.NewTime(latest), Reserved: reserved})
+		text, err := json.Marshal(v1.StartEstimate{Earliest: metav1.NewTime(latest), Likely: metav1.NewTime(latest), Latest: metav1.NewTime(latest), Reserved: booked})
 		if err != nil {
 			text = []byte(err.Error()) // the test fails: that is no promise
 		}
@@ -87,11 +87,11 @@ func promised(latest time.Time, reserved bool) func(*corev1.Pod) {
 	}
 }
 
-// TestPromisesAreComparedWithWhatWasTold follows the reservation of a gang that was told to start in an hour.
+// TestPromisesAreComparedWithWhatWasTold follows the booking of a gang that was told to start in an hour.
 func TestPromisesAreComparedWithWhatWasTold(t *testing.T) {
 	t.Parallel()
-	// step is a revision: when the reservation begins, in minutes, and for which job it has moved. A negative number is no
-	// time at all, none that there is no reservation.
+	// step is a revision: when the booking begins, in minutes, and for which job it has moved. A negative number is no
+	// time at all, none that there is no booking.
 	type step struct {
 		begins int
 		job    string
@@ -110,7 +110,7 @@ func TestPromisesAreComparedWithWhatWasTold(t *testing.T) {
 		"it moves twice":                             {[]step{{80, "a"}, {100, "b"}}, "80 100 b"},
 		"it moves, and back":                         {[]step{{80, "a"}, {60, ""}}, ""},
 		"it moves, and back, and again":              {[]step{{80, "a"}, {60, ""}, {80, "b"}}, ""},
-		"it loses its reservation":                   {[]step{{none, ""}, {80, ""}}, "60 80 passed"},
+		"it loses its booking":                       {[]step{{none, ""}, {80, ""}}, "60 80 passed"},
 		"nobody knows when it starts":                {[]step{{unknown, "a"}}, "60 -1 a"},
 		"nobody knows when it starts any longer":     {[]step{{unknown, "a"}, {unknown, "a"}}, ""},
 		"its time comes":                             {[]step{{2, ""}}, ""},
@@ -131,11 +131,11 @@ func TestPromisesAreComparedWithWhatWasTold(t *testing.T) {
 			got := ""
 			for _, one := range test.steps {
 				now = now.Add(time.Second)
-				r := backfill.Reservation{Key: "waits"}
+				r := backfill.Booking{Key: "waits"}
 				if one.begins != unknown {
 					r.Plan, r.From = &placement.Plan{}, beginning.Add(time.Duration(one.begins)*time.Minute)
 				}
-				list, changes := []backfill.Reservation{r}, []backfill.Change(nil)
+				list, changes := []backfill.Booking{r}, []backfill.Change(nil)
 				if one.begins == none {
 					list = nil
 				}
@@ -154,7 +154,7 @@ func TestPromisesAreComparedWithWhatWasTold(t *testing.T) {
 	}
 }
 
-// TestAnEstimateThatIsLaterThanPromisedIsExplained: the reservation has not moved, but the estimate has.
+// TestAnEstimateThatIsLaterThanPromisedIsExplained: the booking has not moved, but the estimate has.
 func TestAnEstimateThatIsLaterThanPromisedIsExplained(t *testing.T) {
 	t.Parallel()
 	inMinutes := func(minutes int) metav1.Time {
@@ -169,7 +169,7 @@ func TestAnEstimateThatIsLaterThanPromisedIsExplained(t *testing.T) {
 		"it is as before":                      {pod("a", 8), []v1.StartEstimate{{Latest: inMinutes(60), Reserved: true}, {Latest: inMinutes(60), Reserved: true}}, ""},
 		"it is a little later":                 {pod("a", 8), []v1.StartEstimate{{Latest: inMinutes(60), Reserved: true}, {Latest: inMinutes(70), Reserved: true}}, ""},
 		"it is later":                          {pod("a", 8), []v1.StartEstimate{{Latest: inMinutes(60), Reserved: true}, {Latest: inMinutes(80), Reserved: true}}, "60 80 likely later"},
-		"it is later, without a reservation":   {pod("a", 8), []v1.StartEstimate{{Latest: inMinutes(60), Reserved: true}, {Latest: inMinutes(80)}}, ""},
+		"it is later, without a booking":       {pod("a", 8), []v1.StartEstimate{{Latest: inMinutes(60), Reserved: true}, {Latest: inMinutes(80)}}, ""},
 		"nothing was promised":                 {pod("a", 8), []v1.StartEstimate{{Latest: inMinutes(60)}, {Latest: inMinutes(80), Reserved: true}}, ""},
 		"a former process told something else": {pod("a", 8, promised(inMinutes(60).Time, true)), []v1.StartEstimate{{Latest: inMinutes(80), Reserved: true}}, "60 80 restarted"},
 	}

@@ -15,8 +15,8 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// Shadows returns what must stay free for others while a place is looked for: what is reserved
-// from a time on at which the gang may still run. It is nil if nothing is reserved.
+// Shadows returns what must stay free for others while a place is looked for: what is booked
+// from a time on at which the gang may still run. It is nil if nothing is booked.
 func (l *Line) Shadows(attempt *gangs.Attempt) func(*placement.Cluster) []placement.Pod {
 	others, key := l.ahead.before(attempt.Group.Key, l.ownerOf(attempt))
 	if len(others) == 0 {
@@ -28,9 +28,9 @@ func (l *Line) Shadows(attempt *gangs.Attempt) func(*placement.Cluster) []placem
 	}
 }
 
-// windowKey returns a text that is equal as long as the same of some reservations is in the way of a gang that starts now:
+// windowKey returns a text that is equal as long as the same of some bookings is in the way of a gang that starts now:
 // which ones have come, come before it ends, or do not matter.
-func windowKey(others []backfill.Reservation, now time.Time, bound time.Duration) string {
+func windowKey(others []backfill.Booking, now time.Time, bound time.Duration) string {
 	parts := make([]byte, len(others))
 	for i := range others {
 		r := &others[i]
@@ -47,18 +47,18 @@ func windowKey(others []backfill.Reservation, now time.Time, bound time.Duration
 }
 
 // castShadows are shadows as they were computed last, by a key: there may be hundreds of attempts a second beside the same
-// reservations. They belong to whoever has the mirror locked.
+// bookings. They belong to whoever has the mirror locked.
 type castShadows struct {
 	known map[string][]placement.Pod
-	// leaving are the Pods that were to leave before the reservations begin.
+	// leaving are the Pods that were to leave before the bookings begin.
 	leaving map[string][]string
 }
 
 // mostShadows is of how many keys shadows are kept.
 const mostShadows = 64
 
-// of returns the shadows of reservations with a key, as backfill.Shadows does.
-func (s *castShadows) of(cluster *placement.Cluster, key string, others []backfill.Reservation, now time.Time, bound time.Duration) []placement.Pod {
+// of returns the shadows of bookings with a key, as backfill.Shadows does.
+func (s *castShadows) of(cluster *placement.Cluster, key string, others []backfill.Booking, now time.Time, bound time.Duration) []placement.Pod {
 	gone := func(pod string) bool { return cluster.Look(pod) == nil }
 	if pods, known := s.known[key]; known && !slices.ContainsFunc(s.leaving[key], gone) {
 		return pods
@@ -103,7 +103,7 @@ func (l *Line) ownerOf(attempt *gangs.Attempt) owner {
 	return owner{queue: l.State().QueueOf(attempt.Waiting[0].Pod()).Queue, rank: gangs.Rank{Priority: attempt.Priority}}
 }
 
-// Rooms returns what the reservations of gangs that come before a Pod without GPUs need of the nodes, besides cards: those of
+// Rooms returns what the bookings of gangs that come before a Pod without GPUs need of the nodes, besides cards: those of
 // a higher priority and, with the same, of a greater age. The map must not be changed.
 func (l *Line) Rooms(pod gangs.Rank) map[string]mirror.Withheld {
 	list, known, version := l.ahead.roomsFor(pod)
@@ -120,19 +120,19 @@ func (l *Line) Rooms(pod gangs.Rank) map[string]mirror.Withheld {
 	return rooms
 }
 
-// roomsFor returns the reservations of gangs that come before a Pod, and what they need if that is known.
-func (a *ahead) roomsFor(pod gangs.Rank) (list []backfill.Reservation, known map[string]mirror.Withheld, version uint64) {
+// roomsFor returns the bookings of gangs that come before a Pod, and what they need if that is known.
+func (a *ahead) roomsFor(pod gangs.Rank) (list []backfill.Booking, known map[string]mirror.Withheld, version uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := range a.reservations {
-		if a.owners[a.reservations[i].Key].rank.Compare(pod) <= 0 {
-			list = append(list, a.reservations[i])
+	for i := range a.bookings {
+		if a.owners[a.bookings[i].Key].rank.Compare(pod) <= 0 {
+			list = append(list, a.bookings[i])
 		}
 	}
 	return list, a.rooms[len(list)], a.version
 }
 
-// keepRooms remembers what the first reservations need, in the order of their gangs' ranks, unless they have changed.
+// keepRooms remembers what the first bookings need, in the order of their gangs' ranks, unless they have changed.
 func (a *ahead) keepRooms(count int, rooms map[string]mirror.Withheld, version uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -26,14 +26,14 @@ func (a *ahead) pauses(group string, now time.Time) bool {
 	return now.Before(a.stalls[group].pausedUntil)
 }
 
-// pauseStalled ends the reservations that wait for Pods whose ends are only assumed, if none of them has left for as long as
+// pauseStalled ends the bookings that wait for Pods whose ends are only assumed, if none of them has left for as long as
 // patience. These gangs get none for as long again. It returns what has changed.
-func (a *ahead) pauseStalled(reservations []backfill.Reservation, assumed map[string]bool, now time.Time, patience time.Duration) (changes []backfill.Change) {
+func (a *ahead) pauseStalled(bookings []backfill.Booking, assumed map[string]bool, now time.Time, patience time.Duration) (changes []backfill.Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	waits := make(map[string]bool, len(reservations))
-	for i := range reservations {
-		r := &reservations[i]
+	waits := make(map[string]bool, len(bookings))
+	for i := range bookings {
+		r := &bookings[i]
 		unknown := slices.IndexFunc(r.Leaving, func(leaving backfill.Leaver) bool { return assumed[leaving.Job] })
 		if unknown < 0 {
 			continue
@@ -46,7 +46,7 @@ func (a *ahead) pauseStalled(reservations []backfill.Reservation, assumed map[st
 		case now.Sub(one.since) >= patience:
 			one.pausedUntil = now.Add(patience)
 			changes = append(changes, backfill.Change{Key: r.Key, Was: r.From, Cause: backfill.Cause{Kind: backfill.EndUnknown, Job: r.Leaving[unknown].Job}})
-			*r = backfill.Reservation{Key: r.Key}
+			*r = backfill.Booking{Key: r.Key}
 		}
 		if a.stalls == nil {
 			a.stalls = map[string]stall{}

@@ -150,7 +150,7 @@ func (p *Page) expectation(estimate *v1.StartEstimate) string {
 		text += ", when " + estimate.Behind + " ends"
 	}
 	if estimate.Reserved {
-		text += "; its place is reserved"
+		text += "; its place is booked"
 	}
 	return text
 }

@@ -117,14 +117,14 @@ func Help(o *analysis.Outlook) string {
 	}
 }
 
-// Waits returns what an estimate says besides times: "when train-7 (8 GPUs) ends; its place is reserved".
+// Waits returns what an estimate says besides times: "when train-7 (8 GPUs) ends; its place is booked".
 func Waits(estimate *v1.StartEstimate) string {
 	var parts []string
 	if estimate.Behind != "" {
 		parts = append(parts, "when "+estimate.Behind+" ends")
 	}
 	if estimate.Reserved {
-		parts = append(parts, "its place is reserved")
+		parts = append(parts, "its place is booked")
 	}
 	return strings.Join(parts, "; ")
 }

@@ -44,10 +44,10 @@ type GangArgs struct {
 	// PartialGangTimeoutSeconds is how long a gang may have some Pods on nodes, but fewer
 	// than have to start together, while others wait. After that its Pods are evicted.
 	PartialGangTimeoutSeconds int `json:"partialGangTimeoutSeconds,omitempty"`
-	// StarvationSeconds is deprecated and has no effect: Reservations keep gangs from starving.
+	// StarvationSeconds is deprecated and has no effect: bookings keep gangs from starving.
 	StarvationSeconds int `json:"starvationSeconds,omitempty"`
 	// ClaimSeconds is how long nodes are kept for a gang although none leaves of the Pods that were preempted
-	// for it, or that it has a reservation behind and of which nobody knows when they end.
+	// for it, or that it has a booking behind and of which nobody knows when they end.
 	ClaimSeconds int `json:"claimSeconds,omitempty"`
 	// QueuePolicy is the order between GPUQueues: deadline, fairshare, fifo or multifactor. Without
 	// GPUQueues, priority and age decide.
@@ -55,7 +55,7 @@ type GangArgs struct {
 	// QueueMaxOvertakeSeconds bounds, with the policy deadline, how long after a gang's
 	// submission others may still be submitted that go before it.
 	QueueMaxOvertakeSeconds int `json:"queueMaxOvertakeSeconds,omitempty"`
-	// Reservations is how many of the first waiting gangs have places reserved from the time on
+	// Reservations is how many of the first waiting gangs have places booked from the time on
 	// at which they are expected to start; others use these places until then if they end in
 	// time. It is a number for each class of nodes that jobs can use. 0 means none.
 	Reservations int `json:"reservations,omitempty"`

@@ -28,7 +28,7 @@ func TestWhatAnEntrySays(t *testing.T) {
 		},
 		"what it waits for, with its estimate": {
 			entry:  analysis.LineEntry{Reason: "needs 4 GPUs", EstimatedStart: estimate},
-			reason: "waits until train (8 GPUs) ends: needs 4 GPUs", expected: "when train (8 GPUs) ends; its place is reserved",
+			reason: "waits until train (8 GPUs) ends: needs 4 GPUs", expected: "when train (8 GPUs) ends; its place is booked",
 		},
 		"what never fits has no estimate": {
 			entry: analysis.LineEntry{EstimatedStart: estimate, WaitingReason: &v1.WaitingReason{

@@ -194,7 +194,7 @@ export interface Estimate {
   earliest: string;
   likely: string;
   latest: string;
-  /** What it waits for, and whether its place is reserved. */
+  /** What it waits for, and whether its place is booked. */
   message?: string;
 }
 

@@ -404,7 +404,7 @@ type StartEstimate struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Behind string `json:"behind,omitempty"`
-	// reserved is true if its place is reserved for it from then on: others use it only if
+	// reserved is true if its place is booked for it from then on: others use it only if
 	// they end before.
 	// +optional
 	Reserved bool `json:"reserved,omitempty"`

@@ -26,7 +26,7 @@ type StartEstimateApplyConfiguration struct {
 	// behind is what it waits for to end, in words: "train-7 (8 GPUs)". What runs in other
 	// namespaces is not named.
 	Behind *string `json:"behind,omitempty"`
-	// reserved is true if its place is reserved for it from then on: others use it only if
+	// reserved is true if its place is booked for it from then on: others use it only if
 	// they end before.
 	Reserved *bool `json:"reserved,omitempty"`
 }

@@ -56,6 +56,8 @@ type Sources struct {
 	Abandon func(group string, staying []types.UID)
 	// Count counts the Pods that were preempted.
 	Count func()
+	// Partial is after how long the Pods of incomplete gangs are evicted.
+	Partial time.Duration
 }
 
 // Evictor stops Pods once it is decided that they leave, and knows who is on the way out. It is safe for concurrent use.
@@ -283,11 +285,11 @@ func disruptionPatch(preemptor, victim *corev1.Pod, now time.Time) ([]byte, erro
 }
 
 // EvictPartial evicts the Pods of incomplete gangs in the background, unless others are being evicted.
-func (e *Evictor) EvictPartial(ctx context.Context, after time.Duration, stuck func() []*corev1.Pod) {
+func (e *Evictor) EvictPartial(ctx context.Context, stuck func() []*corev1.Pod) {
 	if e.sources.MayAct() && e.evictingPartial.CompareAndSwap(false, true) {
 		go func() {
 			defer e.evictingPartial.Store(false)
-			e.evictPartial(ctx, after, stuck())
+			e.evictPartial(ctx, stuck())
 		}()
 	}
 }
@@ -296,10 +298,10 @@ func (e *Evictor) EvictPartial(ctx context.Context, after time.Duration, stuck f
 // them stop counting before the first one is evicted: otherwise members that wait would
 // take the places of the first ones, and the gang would stay incomplete.
 // PodDisruptionBudgets are respected.
-func (e *Evictor) evictPartial(ctx context.Context, after time.Duration, stuck []*corev1.Pod) {
+func (e *Evictor) evictPartial(ctx context.Context, stuck []*corev1.Pod) {
 	e.sources.Registry.MarkTerminating(podUIDs(stuck), true)
 	for _, one := range stuck {
-		e.sources.Events.Eventf(one, nil, corev1.EventTypeWarning, "PartialGang", "Evicting", "Other Pods of its gang could not be placed for %s", after)
+		e.sources.Events.Eventf(one, nil, corev1.EventTypeWarning, "PartialGang", "Evicting", "Other Pods of its gang could not be placed for %s", e.sources.Partial)
 		if err := e.evict(ctx, one); err != nil {
 			e.sources.Do(e.sources.Registry.MarkTerminating([]types.UID{one.UID}, false))
 			e.sources.Logger.Info("A Pod of an incomplete gang stays for now", "pod", klog.KObj(one), "err", err)

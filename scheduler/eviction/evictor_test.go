@@ -89,7 +89,7 @@ func TestAPartialGangIsEvictedWithRespectForBudgets(t *testing.T) {
 	for _, one := range append(bound, member("train", 4, 2, ""), member("train", 4, 3, "")) {
 		f.registry.Observe(one)
 	}
-	f.evictPartial(t.Context(), time.Minute, bound)
+	f.evictPartial(t.Context(), bound)
 	if diff := cmp.Diff([]string{"train-0"}, evicted); diff != "" {
 		t.Errorf("evicted (-want +got):\n%s", diff)
 	}

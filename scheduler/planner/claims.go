@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"falldio.github.io/gpu-controller/pkg/preemption"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
@@ -194,4 +195,45 @@ func (c *claims) clearing(group string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.list[group] != nil
+}
+
+// claimedByOthers returns the nodes that are kept from a gang, except those on which
+// places are reserved for it.
+func (p *Planner) claimedByOthers(attempt *gangs.Attempt) []string {
+	if !p.claims.any() {
+		return nil
+	}
+	nodes := p.claims.blockedNodes(attempt, p.precedenceOf(attempt))
+	if len(nodes) == 0 {
+		return nil
+	}
+	requester := p.finder.requesterOf(attempt)
+	if requester.Pods == nil {
+		return nodes
+	}
+	reserved := p.mirror.NodesFor(requester.Pods)
+	return slices.DeleteFunc(nodes, func(node string) bool { return reserved[node] })
+}
+
+// precedenceOf returns whether a gang comes before one that claims nodes. Priorities decide in a queue only:
+// otherwise the Pods of a higher priority that had to give back GPUs would take them again at once. Of another queue, a gang comes
+// before it if it gets what its queue is guaranteed and the other one does not, or if it has the priority of critical system Pods.
+func (p *Planner) precedenceOf(attempt *gangs.Attempt) func(*claim) bool {
+	rank, queue := rankOf(attempt), p.line.State().QueueOf(attempt.Waiting[0].Pod()).Queue
+	critical, guaranteed := attempt.Priority >= preemption.SystemCritical, p.line.IsGuaranteed(attempt.Group.Key)
+	return func(one *claim) bool {
+		if one.queue == queue || critical {
+			return rank.Compare(one.rank) <= 0
+		}
+		return guaranteed && !p.line.IsGuaranteed(one.rank.Group)
+	}
+}
+
+// endPlaces ends what is kept for a gang that has got its place, or no longer waits.
+func (p *Planner) endPlaces(group string) {
+	claimed, reserved := p.claims.drop(group), p.line.Drop(group)
+	if claimed || reserved {
+		p.wake()
+		p.admitTurnedAway()
+	}
 }

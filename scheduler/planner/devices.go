@@ -8,21 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/journal"
-	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 )
-
-// waitForClaims has a gang tried again when a claim has changed, and after a while.
-func (p *Planner) waitForClaims(attempt *gangs.Attempt, waits string) Decision {
-	now := p.clock.Now()
-	p.registry.Fail(attempt.Group, now, now.Add(shortestPause))
-	p.devices.Await(attempt)
-	waits = p.say(attempt.Group, v1.WaitsForClaims, waits)
-	p.decisions.record(&search{attempt: attempt, begin: now}, journal.Waits, waits, nil)
-	return Decision{Waits: waits}
-}
 
 // refresh makes the mirror equal to the snapshot with these nodes, and to the devices that
 // are allocated.

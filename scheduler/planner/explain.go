@@ -73,22 +73,6 @@ func (p *Planner) diagnose(attempt *gangs.Attempt, request *gangs.Request) (expl
 	return explanation, err
 }
 
-// sayReason counts that an attempt found no place for a gang, and returns how to say why. kube-scheduler takes what it
-// is told for a format.
-func (p *Planner) sayReason(group *gangs.Group, reason *v1.WaitingReason) string {
-	p.metrics.failed.WithLabelValues(string(reason.Reason)).Inc()
-	said := *reason
-	said.Needs, said.Message = withoutPercent(reason.Needs), withoutPercent(reason.Message)
-	return p.reports.Say(group.Key, said)
-}
-
-func withoutPercent(text string) string { return strings.ReplaceAll(text, "%", " percent") }
-
-// say is sayReason for a cause of which no more is known than a sentence.
-func (p *Planner) say(group *gangs.Group, cause v1.WaitingCause, text string) string {
-	return p.sayReason(group, &v1.WaitingReason{Reason: cause, Message: text})
-}
-
 // explain returns why there is no place. If the
 // message is a cached one and the cluster has changed since, renew is when the message
 // becomes stale; otherwise it is zero. never is false if the nodes have changed since.

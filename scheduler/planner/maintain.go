@@ -8,8 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"falldio.github.io/gpu-controller/scheduler/config"
 )
 
 const (
@@ -28,7 +26,7 @@ func (p *Planner) maintain(ctx context.Context) {
 	}
 	now := p.clock.Now()
 	reservationsEnded := p.mirror.Sweep()
-	if p.claims.sweep(now, config.Seconds(p.args.ClaimSeconds), p.registry.Waits) || reservationsEnded {
+	if p.claims.sweep(now, p.claimTime(), p.registry.Waits) || reservationsEnded {
 		p.wake()
 	}
 	p.tidier.tidy(now)
@@ -37,7 +35,7 @@ func (p *Planner) maintain(ctx context.Context) {
 	for uid, plan := range p.registry.Overdue(now.Add(-p.PermitTimeout())) {
 		p.Withdraw(uid, plan)
 	}
-	p.evictor.EvictPartial(ctx, config.Seconds(p.args.PartialGangTimeoutSeconds), func() []*corev1.Pod {
+	p.evictor.EvictPartial(ctx, func() []*corev1.Pod {
 		return p.registry.Partial(now, p.mirror.Moving())
 	})
 }

@@ -160,7 +160,7 @@ func (p *Planner) evictionSources() eviction.Sources {
 				p.wake()
 			}
 		},
-		Count: p.metrics.victims.Inc,
+		Count: p.metrics.victims.Inc, Partial: config.Seconds(p.args.PartialGangTimeoutSeconds),
 	}
 }
 

@@ -6,15 +6,11 @@ package planner
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"falldio.github.io/gpu-controller/pkg/plural"
 	"falldio.github.io/gpu-controller/pkg/preemption"
-	"falldio.github.io/gpu-controller/scheduler/config"
-	"falldio.github.io/gpu-controller/scheduler/eviction"
-	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
 // noVictims is the message if no preemption helps, and noVictimsInTime if the time was up before
@@ -88,10 +84,8 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, pr
 	found := p.victimFinder.find(s, taken) //nolint:contextcheck // its trials end with the cycle, which is not cancelled
 	switch {
 	case found.plan == nil && found.arriving:
-		p.evictor.AwaitArrivals()
 		return "Pods of a lower priority are being bound"
 	case found.plan == nil:
-		p.evictor.AwaitBudgets()
 		text := noVictims
 		if found.late {
 			text = noVictimsInTime
@@ -104,46 +98,6 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, pr
 		p.decisions.preempts(s, found, said)
 	}
 	return said
-}
-
-// makeRoom keeps the nodes of a plan for a gang and evicts the victims: never one without the other.
-func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, s *search, found *preemptionPlan) string {
-	now, victims, group := p.clock.Now(), found.victims, s.attempt.Group.Key
-	if len(victims) == 0 {
-		if !p.claims.pauses(group, now) {
-			p.claim(s.attempt, p.claimOf(found, now))
-		}
-		return victimsLeaving
-	}
-	if !p.evictor.Begin(group) {
-		return victimsLeaving // what was kept for it stays so until its victims are gone
-	}
-	p.claim(s.attempt, p.claimOf(found, now))
-	p.evictor.Mark(victims, found.budgets)
-	ctx = context.WithoutCancel(ctx) // the scheduling cycle, whose context this is, ends earlier
-	p.evictor.Nominate(ctx, group, nominationsFor(s.request, found), s.attempt.Waiting[0].UID)
-	go p.evictor.Evict(ctx, group, pod, victims, found.taken)
-	return describeVictims(victims, found.taken)
-}
-
-// makingRoom reports whether Pods leave for a gang.
-func (p *Planner) makingRoom(group string) bool {
-	return p.evictor.UnderWay(group) || p.claims.clearing(group)
-}
-
-// claimOf returns the claim of the nodes of a plan. It lasts until the grace periods of all that leave have ended, and
-// claimSeconds longer.
-func (p *Planner) claimOf(found *preemptionPlan, now time.Time) *claim {
-	lasts := config.Seconds(p.args.ClaimSeconds)
-	one := &claim{
-		nodes: mirror.RoomOf(found.plan), leaving: found.leaving, evicts: len(found.victims) > 0,
-		until:      now.Add(lasts + eviction.LongestTime(found.victims, found.taken)),
-		graceUntil: found.graceUntil.Add(lasts),
-	}
-	if found.taken != nil {
-		one.queue, one.demand = found.taken.Asked()
-	}
-	return one
 }
 
 // describeVictims tells the preemptor's owner what is done.

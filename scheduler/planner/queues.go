@@ -13,13 +13,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/pkg/informer"
-	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/queuewatch"
 	"falldio.github.io/gpu-controller/scheduler/config"
-	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/history"
 )
 
@@ -85,16 +82,6 @@ func (p *Planner) namespace(name string) *corev1.Namespace {
 		return nil
 	}
 	return found
-}
-
-// waitInQueue is fail for a gang that its queue does not let start.
-func (p *Planner) waitInQueue(attempt *gangs.Attempt, waits string) Decision {
-	now := p.clock.Now()
-	p.filters.FoundNone(attempt.Group.Key, nil, nil) // no node was asked
-	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: now, Ended: now, RetryBy: now.Add(fallbackRetry)})
-	waits = p.say(attempt.Group, v1.WaitsForQueue, waits)
-	p.decisions.record(&search{attempt: attempt, begin: now}, journal.Queued, waits, nil)
-	return Decision{Waits: waits}
 }
 
 // HistoryPeriod returns how often what was learned from the past is to be written; 0 for never.

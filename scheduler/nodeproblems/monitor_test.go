@@ -43,12 +43,12 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// podOn returns a Pod of a task on a node, with a GPU.
-func podOn(node, namespace, task string) *corev1.Pod {
+// boundPod returns a Pod of a task on node bad, with a GPU.
+func boundPod(namespace, task string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: task, OwnerReferences: []metav1.OwnerReference{{UID: types.UID(task), Controller: new(true)}},
 	}}
-	p.Spec.SchedulerName, p.Spec.NodeName = "gpu-scheduler", node
+	p.Spec.SchedulerName, p.Spec.NodeName = "gpu-scheduler", "bad"
 	p.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		v1.ResourceGPU: resource.MustParse("1"),
 	}}}}
@@ -80,16 +80,16 @@ func (f *fixture) wantLastChoices(namespace string, want ...string) {
 func TestANodeThatRefusesSeveralTasksIsTheLastChoiceForAll(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.refuse(podOn("bad", "a", "a"), podOn("bad", "a", "a"))
+	f.refuse(boundPod("a", "a"), boundPod("a", "a"))
 	f.wantLastChoices("c")
-	f.refuse(podOn("bad", "b", "b"))
+	f.refuse(boundPod("b", "b"))
 	f.wantLastChoices("c", "bad")
 }
 
 func TestANodeThatRefusesTheTasksOfOneNamespaceIsGoodForOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.refuse(podOn("bad", "a", "a"), podOn("bad", "a", "a"), podOn("bad", "a", "b"))
+	f.refuse(boundPod("a", "a"), boundPod("a", "a"), boundPod("a", "b"))
 	f.wantLastChoices("a", "bad")
 	f.wantLastChoices("other")
 }
@@ -108,7 +108,7 @@ func TestPodsWithoutGPUsThatANodeRefusesDontCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			for _, one := range []*corev1.Pod{podOn("bad", "a", "a"), podOn("bad", "a", "a"), podOn("bad", "b", "b")} {
+			for _, one := range []*corev1.Pod{boundPod("a", "a"), boundPod("a", "a"), boundPod("b", "b")} {
 				one.Spec.Containers[0].Resources.Requests = nil
 				test.option(one)
 				f.refuse(one)
@@ -121,8 +121,8 @@ func TestPodsWithoutGPUsThatANodeRefusesDontCount(t *testing.T) {
 func TestANodeThatStartsAPodRefusesNoMore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.refuse(podOn("bad", "a", "a"), podOn("bad", "a", "a"), podOn("bad", "b", "b"))
-	bound := podOn("bad", "c", "c")
+	f.refuse(boundPod("a", "a"), boundPod("a", "a"), boundPod("b", "b"))
+	bound := boundPod("c", "c")
 	started := bound.DeepCopy()
 	started.Status.Phase = corev1.PodRunning
 	f.PodChanged(bound, started)
@@ -132,7 +132,7 @@ func TestANodeThatStartsAPodRefusesNoMore(t *testing.T) {
 func TestTheLastChoicesAreThoseThatPodsCouldNotBeBoundToAndThoseThatRefuseThem(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.refuse(podOn("bad", "a", "a"), podOn("bad", "a", "a"), podOn("bad", "b", "b"))
+	f.refuse(boundPod("a", "a"), boundPod("a", "a"), boundPod("b", "b"))
 	for _, node := range []string{"z", "bad", "a"} {
 		f.BindingFailed(node)
 	}
@@ -145,7 +145,7 @@ func TestAnEventOnTheNodeSaysThatItRefusesPods(t *testing.T) {
 	if err := f.nodes.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "bad"}}); err != nil {
 		t.Fatal(err)
 	}
-	f.refuse(podOn("bad", "a", "a"), podOn("bad", "a", "a"), podOn("bad", "b", "b"))
+	f.refuse(boundPod("a", "a"), boundPod("a", "a"), boundPod("b", "b"))
 	want := "The node has refused 3 Pods of 2 tasks within 5 minutes, the last one with UnexpectedAdmissionError: it is the last choice for all Pods until 12:02:00 UTC, or until it starts one"
 	select {
 	case event := <-f.recorder.Events:

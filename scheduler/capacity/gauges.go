@@ -16,8 +16,8 @@ import (
 
 // Gauges are what a Meter sets.
 type Gauges struct {
-	reserved                                         *metrics.Gauge
-	gangStates, claimed, stranded, largest, freeGPUs *metrics.GaugeVec
+	reserved                                      *metrics.Gauge
+	gangStates, kept, stranded, largest, freeGPUs *metrics.GaugeVec
 }
 
 // NewGauges registers the gauges.
@@ -28,12 +28,12 @@ func NewGauges() (*Gauges, error) {
 			Help: "GPUs reserved for Pods that are being moved, or that others are moved for.",
 		}),
 		gangStates: gauge("gangs", "Gangs by state, without Pods that are alone: Gathering, Waiting, Planned, Running.", "state"),
-		claimed:    gauge("claimed_nodes", "Nodes kept for a gang, by the reason why: Preempting, as Pods leave for it.", "why"),
+		kept:       gauge("claimed_nodes", "Nodes kept for a gang, by the reason why: Preempting, as Pods leave for it.", "why"),
 		stranded:   gauge("stranded_gpus", "Free GPUs that Pods of a shape can't use, for the most requested shapes.", "shape"),
 		largest:    gauge("largest_gang_pods", "Pods of a shape that one domain of a level has room for.", "level", "shape"),
 		freeGPUs:   gauge("domain_free_gpus", "Whole GPUs that are free in each of the narrowest domains.", "domain"),
 	}
-	for _, one := range []metrics.Registerable{g.reserved, g.gangStates, g.claimed, g.stranded, g.largest, g.freeGPUs} {
+	for _, one := range []metrics.Registerable{g.reserved, g.gangStates, g.kept, g.stranded, g.largest, g.freeGPUs} {
 		if err := legacyregistry.Register(one); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}

@@ -54,7 +54,7 @@ func newFixture(tb testing.TB, pools ...string) *fixture {
 	clock, levels := clocktesting.NewFakeClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)), config.DefaultGangArgs().Levels()
 	seen := mirror.New(ktesting.NewLogger(tb, ktesting.NewConfig()), clock, levels, pools)
 	sources := Sources{
-		Mirror: seen, Levels: levels, Gangs: func() gangs.Counts { return gangs.Counts{} }, Claimed: func() int { return 0 },
+		Mirror: seen, Levels: levels, Gangs: func() gangs.Counts { return gangs.Counts{} }, KeptNodes: func() int { return 0 },
 	}
 	return &fixture{t: tb, mirror: seen, Meter: NewMeter(clock, sources, gauges)}
 }

@@ -39,9 +39,9 @@ type Mirror interface {
 type Sources struct {
 	Mirror Mirror
 	Levels snapshot.Levels
-	// Gangs counts the gangs in each state, and Claimed the nodes that are kept for gangs.
-	Gangs   func() gangs.Counts
-	Claimed func() int
+	// Gangs counts the gangs in each state, and KeptNodes the nodes that are kept for gangs.
+	Gangs     func() gangs.Counts
+	KeptNodes func() int
 }
 
 // Meter follows the cluster, and measures its capacity. Run, which calls Measure, is for one goroutine; the other methods may be called at any time.
@@ -100,7 +100,7 @@ func (m *Meter) Run(ctx context.Context, isCurrent func() bool) {
 // Measure updates the gauges. It is for the goroutine of Run.
 func (m *Meter) Measure() {
 	m.gauges.setGangs(m.Gangs())
-	m.gauges.claimed.WithLabelValues("Preempting").Set(float64(m.Claimed()))
+	m.gauges.kept.WithLabelValues("Preempting").Set(float64(m.KeptNodes()))
 	m.gauges.reserved.Set(m.Mirror.ReservedGPUs())
 	m.gauges.setCapacities(m.measure(m.cluster()), m.Levels)
 }

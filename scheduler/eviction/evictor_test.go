@@ -129,7 +129,7 @@ func TestABudgetThatAllowsMoreWakesThoseThatAwaitIt(t *testing.T) {
 	}
 }
 
-func TestNominationsEndWithTheClaims(t *testing.T) {
+func TestNominationsEndWhenNodesAreNoLongerKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	leader, other := member("gang", 2, 0, ""), member("gang", 2, 1, "")

@@ -40,13 +40,13 @@ func (n *nominations) of(group string, uid types.UID) string {
 	return n.byGroup[group][uid]
 }
 
-// takeEnded removes and returns the nominations of the groups that no longer claim nodes.
-func (n *nominations) takeEnded(claims func(group string) bool) map[types.UID]string {
+// takeEnded removes and returns the nominations of the groups that no nodes are kept for any more.
+func (n *nominations) takeEnded(kept func(group string) bool) map[types.UID]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	ended := map[types.UID]string{}
 	for group, nodes := range n.byGroup {
-		if !claims(group) {
+		if !kept(group) {
 			maps.Copy(ended, nodes)
 			delete(n.byGroup, group)
 		}
@@ -76,9 +76,9 @@ func (e *Evictor) Nominate(ctx context.Context, group string, nodes map[types.UI
 	}()
 }
 
-// EndNominations clears the nominations of groups that no longer claim nodes. Those of Pods that are bound are cleared by the API server.
-func (e *Evictor) EndNominations(ctx context.Context, claims func(group string) bool) {
-	ended := e.nominations.takeEnded(claims)
+// EndNominations clears the nominations of groups that no nodes are kept for any more. Those of Pods that are bound are cleared by the API server.
+func (e *Evictor) EndNominations(ctx context.Context, kept func(group string) bool) {
+	ended := e.nominations.takeEnded(kept)
 	if len(ended) == 0 {
 		return
 	}

@@ -398,7 +398,7 @@ func TestAPreemptionKeepsItsNodesAlthoughABookingWasGivenUp(t *testing.T) {
 	if got := f.Preempt(t.Context(), big); got != "2 Pods of a lower priority are preempted" {
 		t.Fatalf("the message is %q", got)
 	}
-	f.wantClaims("when others are preempted", "big: a")
+	f.wantKept("when others are preempted", "big: a")
 	f.goes(low[0])
 	small := pod("small", 1, prioritized(1), later(30))
 	f.comes(small)

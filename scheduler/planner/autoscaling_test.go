@@ -84,7 +84,7 @@ func TestAGangThatPodsLeaveForNeedsNoOtherRoom(t *testing.T) {
 		{"victims are being deleted", func() { f.evictor.Begin(group) }, true},
 		{"all have been", func() { f.evictor.Evict(t.Context(), group, pods[0], nil, nil) }, false},
 		{"its victims are terminating", func() {
-			f.claims.set(attempt, keeping(f.clock.Now().Add(time.Hour), "n"))
+			f.kept.set(attempt, keeping(f.clock.Now().Add(time.Hour), "n"))
 		}, true},
 	} {
 		if test.do(); f.makingRoom(group) != test.want {

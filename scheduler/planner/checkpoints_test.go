@@ -189,7 +189,7 @@ func TestBudgetsAreAskedAgainWhenVictimsAreStopped(t *testing.T) {
 			if got := f.Preempt(t.Context(), preemptor); got != "2 Pods of a lower priority are preempted" {
 				t.Fatalf("the message is %q", got)
 			}
-			f.wantClaims("while they save their work", "high: a")
+			f.wantKept("while they save their work", "high: a")
 			f.budget("web", allowed)
 			f.handle.takeActivated()
 			f.stepUntil(f.ended("high"))
@@ -205,7 +205,7 @@ func TestBudgetsAreAskedAgainWhenVictimsAreStopped(t *testing.T) {
 			if stopped > 0 {
 				return
 			}
-			f.wantClaims("when all of them stay")
+			f.wantKept("when all of them stay")
 			if f.registry.Terminating(first.UID) || f.registry.Terminating(second.UID) {
 				t.Error("a Pod that stays counts as one that leaves")
 			}

@@ -127,7 +127,7 @@ func (p *Planner) requestOf(attempt *gangs.Attempt) (*gangs.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	request.Kept = p.claimedByOthers(attempt)
+	request.Kept = p.keptForOthers(attempt)
 	request.Except = slices.Concat(request.Kept, request.Except)
 	return request, nil
 }

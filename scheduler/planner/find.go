@@ -50,7 +50,7 @@ func sameQuestions(a, b *placement.Shape) bool {
 	return a.Selector == b.Selector && a.Preference == b.Preference && slices.Equal(a.Others, b.Others)
 }
 
-// requestLater is requestOf for a time at which no node is claimed any more.
+// requestLater is requestOf for a time at which no node is kept for anybody any more.
 func (f *finder) requestLater(attempt *gangs.Attempt) (*gangs.Request, error) {
 	if attempt.Err != nil {
 		return nil, attempt.Err

@@ -162,7 +162,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: fallbackRetry, Settle: cacheLag, MaxRefusals: args.MaxRefusals,
 			Pauses: gangs.Pauses{Factor: pauseFactor, Shortest: shortestPause, Longest: longestPause},
 		}),
-		mirror: mirror.New(logger, clock, args.Levels(), args.NodePools), claims: newClaims(),
+		mirror: mirror.New(logger, clock, args.Levels(), args.NodePools), kept: newKeptNodes(),
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)), metrics: metrics,
 	}}
 	f.capacity = capacity.NewMeter(clock, f.capacitySources(), gauges)

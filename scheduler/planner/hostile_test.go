@@ -86,14 +86,14 @@ func newHostileFixture(t *testing.T) *framed {
 	return f
 }
 
-// kept is how much a planner keeps for what Pods have mentioned.
-type kept struct {
+// memoryUse is how much a planner keeps for what Pods have mentioned.
+type memoryUse struct {
 	mirror.Size
 	asked                     filters.Size
 	states, groups, explained int
 }
 
-func (f *fixture) kept() (k kept) {
+func (f *fixture) memoryUse() (k memoryUse) {
 	k.Size = f.mirror.Size()
 	f.mirror.With(func(cluster *placement.Cluster) { cluster.Root().States(func(*placement.State, int) { k.states++ }) })
 	counts := f.registry.Count()
@@ -121,7 +121,7 @@ func (f *framed) idle() {
 func TestNothingStaysOfWhatHostilePodsHaveMentioned(t *testing.T) { //nolint:paralleltest // it measures the memory
 	f := newHostileFixture(t)
 	f.idle()
-	before, memory := f.kept(), usedMiB()
+	before, memory := f.memoryUse(), usedMiB()
 	most := 0
 	for i := range hostileObjects {
 		p := hostile(i)
@@ -130,13 +130,13 @@ func TestNothingStaysOfWhatHostilePodsHaveMentioned(t *testing.T) { //nolint:par
 		if i%100 == 0 {
 			f.clock.Step(time.Second)
 			f.maintain(t.Context())
-			most = max(most, f.kept().Bytes)
+			most = max(most, f.memoryUse().Bytes)
 			f.handle.takeActivated()
 		}
 		f.goes(p)
 	}
 	during := usedMiB()
-	last := f.kept()
+	last := f.memoryUse()
 	if last.Shapes < before.Shapes+100 || last.Mentions < before.Mentions+1000 {
 		t.Errorf("the Pods have left no traces at all: %+v", last)
 	}
@@ -145,13 +145,13 @@ func TestNothingStaysOfWhatHostilePodsHaveMentioned(t *testing.T) { //nolint:par
 	}
 	f.idle()
 	// Of what was learned as demand, a bounded part stays.
-	if after := f.kept(); after.states != before.states || after.Mentions > before.Mentions+maxLearned || after.Shapes > before.Shapes+maxLearned || after.Bytes > before.Bytes+maxLearnedBytes {
+	if after := f.memoryUse(); after.states != before.states || after.Mentions > before.Mentions+maxLearned || after.Shapes > before.Shapes+maxLearned || after.Bytes > before.Bytes+maxLearnedBytes {
 		t.Errorf("kept is %+v, was %+v", after, before)
 	} else if after.Size = before.Size; after != before {
 		t.Errorf("kept is %+v, was %+v", after, before)
 	}
 	after := usedMiB()
-	t.Logf("kept: %+v before, %+v with what came last, %+v after", before, last, f.kept())
+	t.Logf("kept: %+v before, %+v with what came last, %+v after", before, last, f.memoryUse())
 	t.Logf("memory: %.1f MiB before, %.1f MiB with what came last, %.1f MiB after", memory, during, after)
 	if after > memory+maxKeptMiB {
 		t.Errorf("%.1f MiB are in use, %.1f MiB were before", after, memory)

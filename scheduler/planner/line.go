@@ -27,8 +27,8 @@ func (c lineCore) ShapeOf(shape *placement.Shape) placement.Shape {
 func (c lineCore) UnpreparedClaims(attempt *gangs.Attempt) string {
 	return c.planner.devices.Unprepared(attempt)
 }
-func (c lineCore) Demands(except string) []queues.Demand { return c.planner.claims.demands(except) }
-func (c lineCore) Claiming() map[string]bool             { return c.planner.claims.groups() }
+func (c lineCore) Demands(except string) []queues.Demand { return c.planner.kept.demands(except) }
+func (c lineCore) KeptFor() map[string]bool              { return c.planner.kept.groups() }
 func (c lineCore) Do(actions gangs.Actions)              { c.planner.do(actions) }
 func (c lineCore) EndPlaces(group string)                { c.planner.endPlaces(group) }
 

@@ -15,7 +15,7 @@ const (
 	requeuePeriod = 50 * time.Millisecond
 	// maxRequeues is how many are requeued at a time, in the order of the queue.
 	maxRequeues = 64
-	// maintenancePeriod is how often incomplete gangs and claims are checked.
+	// maintenancePeriod is how often incomplete gangs and kept nodes are checked.
 	maintenancePeriod = time.Second
 )
 
@@ -26,11 +26,11 @@ func (p *Planner) maintain(ctx context.Context) {
 	}
 	now := p.clock.Now()
 	reservationsEnded := p.mirror.Sweep()
-	if p.claims.sweep(now, p.claimTime(), p.registry.Waits) || reservationsEnded {
+	if p.kept.sweep(now, p.keepTime(), p.registry.Waits) || reservationsEnded {
 		p.wake()
 	}
 	p.tidier.tidy(now)
-	p.evictor.EndNominations(ctx, p.claims.has)
+	p.evictor.EndNominations(ctx, p.kept.has)
 	p.filters.Sweep(p.registry.Waits)
 	for uid, plan := range p.registry.Overdue(now.Add(-p.PermitTimeout())) {
 		p.Withdraw(uid, plan)

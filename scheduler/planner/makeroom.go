@@ -18,15 +18,15 @@ import (
 func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, s *search, found *preemptionPlan) string {
 	now, victims, group := p.clock.Now(), found.victims, s.attempt.Group.Key
 	if len(victims) == 0 {
-		if !p.claims.pauses(group, now) {
-			p.claim(s.attempt, p.claimOf(found, now))
+		if !p.kept.pauses(group, now) {
+			p.keepNodes(s.attempt, p.nodesToKeep(found, now))
 		}
 		return victimsLeaving
 	}
 	if !p.evictor.Begin(group) {
 		return victimsLeaving // what was kept for it stays so until its victims are gone
 	}
-	p.claim(s.attempt, p.claimOf(found, now))
+	p.keepNodes(s.attempt, p.nodesToKeep(found, now))
 	p.evictor.Mark(victims, found.budgets)
 	ctx = context.WithoutCancel(ctx) // the scheduling cycle, whose context this is, ends earlier
 	p.evictor.Nominate(ctx, group, nominationsFor(s.request, found), s.attempt.Waiting[0].UID)
@@ -34,11 +34,11 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, s *search, foun
 	return describeVictims(victims, found.taken)
 }
 
-// claimOf returns the claim of the nodes of a plan. It lasts until the grace periods of all that leave have ended, and
+// nodesToKeep returns the nodes of a plan, to keep them for its gang. That lasts until the grace periods of all that leave have ended, and
 // claimSeconds longer.
-func (p *Planner) claimOf(found *preemptionPlan, now time.Time) *claim {
-	lasts := p.claimTime()
-	one := &claim{
+func (p *Planner) nodesToKeep(found *preemptionPlan, now time.Time) *keptFor {
+	lasts := p.keepTime()
+	one := &keptFor{
 		nodes: mirror.RoomOf(found.plan), leaving: found.leaving, evicts: len(found.victims) > 0,
 		until:      now.Add(lasts + eviction.LongestTime(found.victims, found.taken)),
 		graceUntil: found.graceUntil.Add(lasts),
@@ -49,10 +49,10 @@ func (p *Planner) claimOf(found *preemptionPlan, now time.Time) *claim {
 	return one
 }
 
-// claimTime is how long nodes are kept beyond the time that those need who leave.
-func (p *Planner) claimTime() time.Duration { return config.Seconds(p.args.ClaimSeconds) }
+// keepTime is how long nodes are kept beyond the time that those need who leave.
+func (p *Planner) keepTime() time.Duration { return config.Seconds(p.args.ClaimSeconds) }
 
 // makingRoom reports whether Pods leave for a gang.
 func (p *Planner) makingRoom(group string) bool {
-	return p.evictor.UnderWay(group) || p.claims.clearing(group)
+	return p.evictor.UnderWay(group) || p.kept.clearing(group)
 }

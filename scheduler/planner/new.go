@@ -40,7 +40,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader t
 			Pauses: gangs.Pauses{Factor: pauseFactor, Shortest: shortestPause, Longest: longestPause},
 		}),
 		mirror:       mirror.New(logger, clock, args.Levels(), args.NodePools),
-		claims:       newClaims(),
+		kept:         newKeptNodes(),
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)),
 		binder:       binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
@@ -147,7 +147,7 @@ func newReporter(p *Planner) *unschedulable.Reporter {
 
 // capacitySources are where the gauges have their numbers from.
 func (p *Planner) capacitySources() capacity.Sources {
-	return capacity.Sources{Mirror: p.mirror, Levels: p.args.Levels(), Gangs: p.registry.Count, Claimed: p.claims.count}
+	return capacity.Sources{Mirror: p.mirror, Levels: p.args.Levels(), Gangs: p.registry.Count, KeptNodes: p.kept.count}
 }
 
 // evictionSources are what an Evictor knows the cluster from, and whom it tells.
@@ -156,7 +156,7 @@ func (p *Planner) evictionSources() eviction.Sources {
 		Client: p.handle.ClientSet(), Informers: p.handle.SharedInformerFactory(), Events: p.handle.EventRecorder().WithLogger(p.logger),
 		Clock: p.clock, Logger: p.logger, Registry: p.registry, MayAct: p.term.MayAct, Has: p.capacity.Has, Do: p.do, Activate: p.activate, Wake: p.wake,
 		Abandon: func(group string, staying []types.UID) {
-			if p.claims.abandon(group, staying) {
+			if p.kept.abandon(group, staying) {
 				p.wake()
 			}
 		},

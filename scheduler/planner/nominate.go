@@ -13,8 +13,8 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
-// has reports whether a group claims nodes.
-func (c *claims) has(group string) bool {
+// has reports whether nodes are kept for a group.
+func (c *keptNodes) has(group string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.list[group] != nil

@@ -60,7 +60,7 @@ func version(number string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.ResourceVersion = number }
 }
 
-func TestPreemptorsAreNominatedForTheNodesOfTheirVictimsUntilTheClaimEnds(t *testing.T) {
+func TestPreemptorsAreNominatedForTheNodesOfTheirVictimsAsLongAsNodesAreKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	written := f.nominationsWritten()

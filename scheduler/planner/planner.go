@@ -47,7 +47,7 @@ type Planner struct {
 	handle       fwk.Handle
 	registry     *gangs.Registry
 	mirror       *mirror.Mirror
-	claims       *claims
+	kept         *keptNodes
 	explanations *explanationCache
 	metrics      *instruments
 	// problems are the nodes that give trouble.
@@ -55,9 +55,9 @@ type Planner struct {
 	// victimFinder finds Pods that may be preempted, and evictor stops them.
 	victimFinder victimFinder
 	evictor      *eviction.Evictor
-	// claimedRooms is what the claims keep, for scheduling cycles.
-	claimedRooms claimedRooms
-	turnedAway   turnedAway
+	// gangRooms is what is kept, for scheduling cycles.
+	gangRooms  gangRooms
+	turnedAway turnedAway
 	// reserving are the nodes with reservations.
 	reserving reserving
 	// devices follows resource claims.

@@ -339,7 +339,7 @@ func TestAGangIsToldTheSameForAWhile(t *testing.T) {
 	}
 }
 
-func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
+func TestNodesAreKeptFromThoseWhoComeLater(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("a", "l", 2)
@@ -349,34 +349,34 @@ func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
 	urgent.CreationTimestamp.Time = beginning.Add(time.Hour)
 	f.comes(old, young, urgent)
 	attempt := f.registry.Attempt("old")
-	f.claims.set(attempt, keeping(beginning.Add(time.Minute), "b", "a"))
-	if diff := cmp.Diff([]string{"a", "b"}, f.claimedByOthers(f.registry.Attempt("young"))); diff != "" {
+	f.kept.set(attempt, keeping(beginning.Add(time.Minute), "b", "a"))
+	if diff := cmp.Diff([]string{"a", "b"}, f.keptForOthers(f.registry.Attempt("young"))); diff != "" {
 		t.Errorf("kept from a younger one (-want +got):\n%s", diff)
 	}
 	for _, uid := range []string{"old", "urgent"} {
-		if got := f.claimedByOthers(f.registry.Attempt(pod(uid, 1).UID)); len(got) > 0 {
+		if got := f.keptForOthers(f.registry.Attempt(pod(uid, 1).UID)); len(got) > 0 {
 			t.Errorf("kept from %s: %v", uid, got)
 		}
 	}
-	if f.claims.sweep(beginning.Add(time.Minute), time.Hour, f.registry.Waits) {
-		t.Error("a claim ends early")
+	if f.kept.sweep(beginning.Add(time.Minute), time.Hour, f.registry.Waits) {
+		t.Error("it ends early")
 	}
-	if !f.claims.sweep(beginning.Add(time.Minute+1), time.Hour, f.registry.Waits) {
-		t.Error("a claim does not end")
+	if !f.kept.sweep(beginning.Add(time.Minute+1), time.Hour, f.registry.Waits) {
+		t.Error("it does not end")
 	}
-	if !f.claims.pauses("old", beginning.Add(2*time.Minute)) || f.claims.pauses("old", beginning.Add(2*time.Hour)) {
-		t.Error("a gang whose claim has expired may claim again at once, or never")
+	if !f.kept.pauses("old", beginning.Add(2*time.Minute)) || f.kept.pauses("old", beginning.Add(2*time.Hour)) {
+		t.Error("a gang whose nodes were kept for too long may have some kept again at once, or never")
 	}
-	f.claims.set(attempt, keeping(beginning.Add(3*time.Hour), "a"))
-	if count := f.claims.count(); count != 1 {
+	f.kept.set(attempt, keeping(beginning.Add(3*time.Hour), "a"))
+	if count := f.kept.count(); count != 1 {
 		t.Errorf("%d nodes are kept", count)
 	}
-	if !f.claims.sweep(beginning, time.Hour, func(string) bool { return false }) || f.claims.drop("old") {
-		t.Error("the claim of one that is gone stays")
+	if !f.kept.sweep(beginning, time.Hour, func(string) bool { return false }) || f.kept.drop("old") {
+		t.Error("nodes are kept for one that is gone")
 	}
-	f.claims.sweep(beginning.Add(24*time.Hour), time.Hour, f.registry.Waits)
-	if len(f.claims.cooldownUntil)+len(f.claims.list) > 0 {
-		t.Errorf("left are %v, %v", f.claims.cooldownUntil, f.claims.list)
+	f.kept.sweep(beginning.Add(24*time.Hour), time.Hour, f.registry.Waits)
+	if len(f.kept.cooldownUntil)+len(f.kept.list) > 0 {
+		t.Errorf("left are %v, %v", f.kept.cooldownUntil, f.kept.list)
 	}
 }
 
@@ -403,7 +403,7 @@ func TestThoseTurnedAwayAreQueuedWhenSeatsAreGivenBack(t *testing.T) {
 }
 
 // The mirror is only refreshed on demand: a seat must not outlive that.
-func TestAPodThatWasAssumedClaimsNothing(t *testing.T) {
+func TestNothingIsKeptForAPodThatWasAssumed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("a", "l", 2)

@@ -216,7 +216,7 @@ func TestABookingEndsWithTheStart(t *testing.T) {
 
 // Pods are preempted for another gang, which keeps their nodes from all others until they have left. That is soon over. The
 // booking must not keep that gang away meanwhile: both would wait for each other.
-func TestABookingIsKeptWhileOthersClaimItsNodes(t *testing.T) {
+func TestABookingIsKeptWhileItsNodesAreKeptForOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("node-0", "a", 8)
@@ -226,7 +226,7 @@ func TestABookingIsKeptWhileOthersClaimItsNodes(t *testing.T) {
 	f.decide(large)
 	f.decide(urgent)
 	f.line.Order()
-	f.claims.set(f.registry.Look(urgent.UID), keeping(f.clock.Now().Add(time.Hour), "node-0"))
+	f.kept.set(f.registry.Look(urgent.UID), keeping(f.clock.Now().Add(time.Hour), "node-0"))
 	f.clock.Step(time.Minute)
 	f.decide(large)
 	if booking, booked := f.line.Booking("large"); !booked || booking.From.Before(beginning.Add(201*time.Hour)) {

@@ -78,7 +78,7 @@ func TestAPodThatIsToStartMayStartElsewhere(t *testing.T) {
 	}
 }
 
-func TestClaimsOfOthersDoNotKeepAPodFromItsReservedNode(t *testing.T) {
+func TestNodesThatAreKeptForOthersDoNotKeepAPodFromItsReservedNode(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []reservation.Reservation{moved("p", "a-0"), toStart("p", "a-0")} {
 		f := newFixture(t)
@@ -88,7 +88,7 @@ func TestClaimsOfOthersDoNotKeepAPodFromItsReservedNode(t *testing.T) {
 		old, p, other := pod("old", 1), pod("p", 1), pod("other", 1)
 		p.CreationTimestamp.Time, other.CreationTimestamp.Time = beginning.Add(time.Minute), beginning.Add(time.Minute)
 		f.comes(old, p, other)
-		f.claims.set(f.registry.Attempt("old"), keeping(beginning.Add(time.Hour), "a", "b"))
+		f.kept.set(f.registry.Attempt("old"), keeping(beginning.Add(time.Hour), "a", "b"))
 		if decision := f.decide(other); decision.Node != "" {
 			t.Errorf("%s: another Pod gets node %s", kept.Kind, decision.Node)
 		}

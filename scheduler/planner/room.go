@@ -23,22 +23,22 @@ import (
 const roomKey fwk.StateKey = "falldio.com/kept-room"
 
 // KeptRoom is what nodes must have left, beyond what the snapshot shows, in the scheduling cycle of a Pod that is not ours: for
-// seats whose Pods are not assumed yet, for gangs that claim the nodes or have them reserved, and for Pods that are being moved.
+// seats whose Pods are not assumed yet, for gangs that the nodes are kept for or that have booked them, and for Pods that are being moved.
 // It does not change, so that the filters of many nodes read it at the same time without a lock.
 type KeptRoom struct {
 	pod              *corev1.Pod
 	planner          *Planner
 	seated, reserved map[string]mirror.Withheld
-	// ahead and claimed don't count for Pods of DaemonSets, which have only this node to go to.
-	ahead   map[string]mirror.Withheld
-	claimed map[string][]claimedRoom
-	rank    gangs.Rank
+	// ahead and kept don't count for Pods of DaemonSets, which have only this node to go to.
+	ahead map[string]mirror.Withheld
+	kept  map[string][]gangRoom
+	rank  gangs.Rank
 	// turnedAway is true once a node has too little left.
 	turnedAway atomic.Bool
 }
 
-// claimedRoom is what a gang needs of a node that it claims, and the Pods that leave for it.
-type claimedRoom struct {
+// gangRoom is what a gang needs of a node that is kept for it, and the Pods that leave for it.
+type gangRoom struct {
 	rank    gangs.Rank
 	needs   mirror.Withheld
 	leaving map[types.UID]bool
@@ -64,7 +64,7 @@ func KeptRoomOf(state fwk.CycleState) *KeptRoom {
 
 // KeptRoom returns what is kept from a Pod that is not ours, given the snapshot's nodes; nil if nothing is.
 func (p *Planner) KeptRoom(pod *corev1.Pod, nodes []fwk.NodeInfo) *KeptRoom {
-	if !p.claims.any() && !p.line.Booked() && !p.mirror.HasSeats() && !p.mirror.HasReservations() && !p.reserving.any() {
+	if !p.kept.any() && !p.line.Booked() && !p.mirror.HasSeats() && !p.mirror.HasReservations() && !p.reserving.any() {
 		return nil
 	}
 	p.refresh(nodes) // seats of Pods that have been assumed since no longer count
@@ -72,9 +72,9 @@ func (p *Planner) KeptRoom(pod *corev1.Pod, nodes []fwk.NodeInfo) *KeptRoom {
 	room.seated, room.reserved = p.mirror.WithheldFrom(pod)
 	if owner := metav1.GetControllerOf(pod); owner == nil || owner.Kind != "DaemonSet" {
 		room.rank = gangs.Rank{Priority: schedulingv1.PodPriority(pod), Since: pod.CreationTimestamp.Time, UID: pod.UID}
-		room.ahead, room.claimed = p.line.Rooms(room.rank), p.claimedRooms.of(p.claims)
+		room.ahead, room.kept = p.line.Rooms(room.rank), p.gangRooms.of(p.kept)
 	}
-	if len(room.seated)+len(room.reserved)+len(room.ahead)+len(room.claimed) == 0 {
+	if len(room.seated)+len(room.reserved)+len(room.ahead)+len(room.kept) == 0 {
 		return nil
 	}
 	return room
@@ -84,8 +84,8 @@ func (p *Planner) KeptRoom(pod *corev1.Pod, nodes []fwk.NodeInfo) *KeptRoom {
 func (r *KeptRoom) On(info fwk.NodeInfo) (held mirror.Withheld, why string) {
 	node := info.Node().Name
 	held, why = r.seated[node], "the free resources are held for a gang that is starting"
-	if claimed := r.claimedOn(info); !claimed.IsZero() {
-		held, why = held.Plus(claimed), "the free resources are kept for a gang that waits for others to leave"
+	if kept := r.keptOn(info); !kept.IsZero() {
+		held, why = held.Plus(kept), "the free resources are kept for a gang that waits for others to leave"
 	}
 	if reserved := r.reserved[node]; reserved.Pods > 0 {
 		held, why = held.Plus(reserved), "the free resources are reserved by a MovePlan for other Pods"
@@ -93,11 +93,11 @@ func (r *KeptRoom) On(info fwk.NodeInfo) (held mirror.Withheld, why string) {
 	return held, why
 }
 
-// claimedOn returns what a node must have left for the gangs that claim it and come before the Pod, and for those that have it
-// reserved. What the Pods hold that leave for a gang is in use, and will be the gang's: it does not count twice.
-func (r *KeptRoom) claimedOn(info fwk.NodeInfo) mirror.Withheld {
-	needs, before := mirror.Withheld{}, []claimedRoom(nil)
-	for _, one := range r.claimed[info.Node().Name] {
+// keptOn returns what a node must have left for the gangs that it is kept for and that come before the Pod, and for those that have
+// booked it. What the Pods hold that leave for a gang is in use, and will be the gang's: it does not count twice.
+func (r *KeptRoom) keptOn(info fwk.NodeInfo) mirror.Withheld {
+	needs, before := mirror.Withheld{}, []gangRoom(nil)
+	for _, one := range r.kept[info.Node().Name] {
 		if one.rank.Compare(r.rank) <= 0 {
 			needs, before = needs.Plus(one.needs), append(before, one)
 		}
@@ -105,7 +105,7 @@ func (r *KeptRoom) claimedOn(info fwk.NodeInfo) mirror.Withheld {
 	if needs.Pods > 0 {
 		for _, one := range info.GetPods() {
 			there := one.GetPod()
-			if slices.ContainsFunc(before, func(claimed claimedRoom) bool { return claimed.leaving[there.UID] }) {
+			if slices.ContainsFunc(before, func(kept gangRoom) bool { return kept.leaving[there.UID] }) {
 				needs = needs.Minus(requestsOf(there))
 			}
 		}
@@ -126,30 +126,30 @@ func (r *KeptRoom) TurnAway() {
 	}
 }
 
-// claimedRooms are what gangs claim, by node, as long as their claims are the same. It is for scheduling cycles only.
-type claimedRooms struct {
-	claims map[string]*claim
-	nodes  map[string][]claimedRoom
+// gangRooms are what gangs need of the nodes that are kept for them, as long as these are the same. It is for scheduling cycles only.
+type gangRooms struct {
+	kept  map[string]*keptFor
+	nodes map[string][]gangRoom
 }
 
-// of returns what is claimed on each node. The map must not be changed.
-func (c *claimedRooms) of(from *claims) map[string][]claimedRoom {
+// of returns what is kept on each node. The map must not be changed.
+func (c *gangRooms) of(from *keptNodes) map[string][]gangRoom {
 	from.mu.Lock()
 	defer from.mu.Unlock()
-	if c.nodes != nil && maps.Equal(c.claims, from.list) {
+	if c.nodes != nil && maps.Equal(c.kept, from.list) {
 		return c.nodes
 	}
-	c.claims, c.nodes = maps.Clone(from.list), map[string][]claimedRoom{}
+	c.kept, c.nodes = maps.Clone(from.list), map[string][]gangRoom{}
 	for _, one := range from.list {
 		for node, needs := range one.nodes {
-			c.nodes[node] = append(c.nodes[node], claimedRoom{one.rank, needs, one.leaving})
+			c.nodes[node] = append(c.nodes[node], gangRoom{one.rank, needs, one.leaving})
 		}
 	}
 	return c.nodes
 }
 
-// any reports whether any gang claims nodes.
-func (c *claims) any() bool {
+// any reports whether any nodes are kept.
+func (c *keptNodes) any() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.list) > 0

@@ -20,8 +20,8 @@ import (
 // filterers is how many nodes kube-scheduler filters at the same time.
 const filterers = 16
 
-// newRoomy returns a planner of 10,000 nodes, on 100 of which Pods have seats that the snapshot does not show. Four gangs claim
-// 250 others each.
+// newRoomy returns a planner of 10,000 nodes, on 100 of which Pods have seats that the snapshot does not show. For each of four gangs,
+// 250 others are kept.
 func newRoomy(b *testing.B) (f *fixture, nodes []fwk.NodeInfo) {
 	b.Helper()
 	f = newFixture(b)
@@ -34,11 +34,11 @@ func newRoomy(b *testing.B) (f *fixture, nodes []fwk.NodeInfo) {
 		f.mirror.Hold(pod(fmt.Sprint("seated-", i), 1), placement.Place{Node: f.names[i], Use: placement.Use{CPU: 1000, Percent: placement.Card, GPUs: []int{0}}})
 	}
 	for i := range 4 {
-		one := &claim{rank: gangs.Rank{Priority: 1, Since: beginning}, nodes: map[string]mirror.Withheld{}, until: beginning.Add(time.Hour)}
+		one := &keptFor{rank: gangs.Rank{Priority: 1, Since: beginning}, nodes: map[string]mirror.Withheld{}, until: beginning.Add(time.Hour)}
 		for j := range 250 {
 			one.nodes[f.names[1000*(i+1)+j]] = mirror.Withheld{CPU: 1000, Pods: 1}
 		}
-		f.claims.list[fmt.Sprint("gang-", i)] = one
+		f.kept.list[fmt.Sprint("gang-", i)] = one
 	}
 	return f, nodes
 }

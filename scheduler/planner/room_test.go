@@ -21,13 +21,13 @@ import (
 
 func older(p *corev1.Pod) { p.CreationTimestamp.Time = beginning.AddDate(0, 0, -1) }
 
-// claimedOnA returns what gangs that claim node a keep from a Pod that is not ours.
-func (f *fixture) claimedOnA(pod *corev1.Pod) mirror.Withheld {
+// keptOnA returns what is kept on node a from a Pod that is not ours.
+func (f *fixture) keptOnA(pod *corev1.Pod) mirror.Withheld {
 	room := f.KeptRoom(pod, f.nodes())
 	if room == nil {
 		return mirror.Withheld{}
 	}
-	return room.claimedOn(f.infos["a"])
+	return room.keptOn(f.infos["a"])
 }
 
 func ofADaemonSet(p *corev1.Pod) {
@@ -58,7 +58,7 @@ func TestPodsWithoutGPUsLeaveAGangWhatItWillNeed(t *testing.T) {
 				big := pod("big", 2, cpus("50"), prioritized(5))
 				f.comes(big)
 				if f.holdsRoom() {
-					t.Error("room is held before anything is claimed")
+					t.Error("room is held before anything is kept")
 				}
 				if reserved {
 					f.waitInLine(big)
@@ -69,7 +69,7 @@ func TestPodsWithoutGPUsLeaveAGangWhatItWillNeed(t *testing.T) {
 				if !f.holdsRoom() {
 					t.Error("no room is held for the gang")
 				}
-				if diff := cmp.Diff(test.before, f.claimedOnA(test.other)); diff != "" {
+				if diff := cmp.Diff(test.before, f.keptOnA(test.other)); diff != "" {
 					t.Errorf("while the user runs (-want +got):\n%s", diff)
 				}
 				f.goes(user)
@@ -81,11 +81,11 @@ func TestPodsWithoutGPUsLeaveAGangWhatItWillNeed(t *testing.T) {
 				} else if !want.IsZero() {
 					want.Pods = 1
 				}
-				if diff := cmp.Diff(want, f.claimedOnA(test.other)); diff != "" {
+				if diff := cmp.Diff(want, f.keptOnA(test.other)); diff != "" {
 					t.Errorf("when it has left (-want +got):\n%s", diff)
 				}
-				if decision := f.decide(big); decision.Node != "a" || !f.claimedOnA(test.other).IsZero() {
-					t.Errorf("when the gang has its places: %+v, claimed are %+v", decision, f.claimedOnA(test.other))
+				if decision := f.decide(big); decision.Node != "a" || !f.keptOnA(test.other).IsZero() {
+					t.Errorf("when the gang has its places: %+v, kept are %+v", decision, f.keptOnA(test.other))
 				}
 			})
 		}
@@ -123,17 +123,17 @@ func TestThoseTurnedAwayByAReservationAreQueuedWhenItEnds(t *testing.T) {
 	}
 }
 
-// TestWhatGangsClaimIsKeptUpToDate compares what is kept on nodes with what the claims say.
-func TestWhatGangsClaimIsKeptUpToDate(t *testing.T) {
+// TestWhatIsKeptOnNodesIsUpToDate compares what is kept on nodes with what is kept for each gang.
+func TestWhatIsKeptOnNodesIsUpToDate(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
-	list, kept := newClaims(), claimedRooms{}
+	list, kept := newKeptNodes(), gangRooms{}
 	for range 1000 {
 		group := fmt.Sprint("gang-", random.IntN(5))
 		if random.IntN(3) == 0 {
 			list.drop(group)
 		} else {
-			one := &claim{rank: gangs.Rank{Priority: int32(random.IntN(3))}, nodes: map[string]mirror.Withheld{}}
+			one := &keptFor{rank: gangs.Rank{Priority: int32(random.IntN(3))}, nodes: map[string]mirror.Withheld{}}
 			for range random.IntN(4) {
 				one.nodes[fmt.Sprint("node-", random.IntN(4))] = mirror.Withheld{CPU: int64(1 + random.IntN(9)), Pods: 1}
 			}
@@ -144,13 +144,13 @@ func TestWhatGangsClaimIsKeptUpToDate(t *testing.T) {
 			info := framework.NewNodeInfo()
 			info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", i)}})
 			for priority := range int32(3) {
-				room, want := &KeptRoom{claimed: rooms, rank: gangs.Rank{Priority: priority}}, mirror.Withheld{}
+				room, want := &KeptRoom{kept: rooms, rank: gangs.Rank{Priority: priority}}, mirror.Withheld{}
 				for _, one := range list.list {
 					if one.rank.Priority >= priority {
 						want = want.Plus(one.nodes[info.Node().Name])
 					}
 				}
-				if diff := cmp.Diff(want, room.claimedOn(info)); diff != "" {
+				if diff := cmp.Diff(want, room.keptOn(info)); diff != "" {
 					t.Fatalf("kept from a Pod of priority %d on %s (-want +got):\n%s", priority, info.Node().Name, diff)
 				}
 			}

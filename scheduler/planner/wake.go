@@ -57,13 +57,13 @@ func (p *Planner) wake() { p.registry.Wake(p.clock.Now()) }
 // wakeAll records that nodes have changed, so that there may be room for what would never have fitted before.
 func (p *Planner) wakeAll() { p.registry.WakeAll(p.clock.Now()) }
 
-// RequeueLater records that seats, reservations or claims have turned away a Pod that is not
+// RequeueLater records that seats, reservations, bookings or kept nodes have turned away a Pod that is not
 // ours. It is requeued when they end, and from time to time.
 func (p *Planner) RequeueLater(pod *corev1.Pod) { p.turnedAway.add(pod) }
 
 func (p *Planner) admitTurnedAway() { p.activate(p.turnedAway.take()) }
 
-// turnedAway are Pods that are not ours and that seats, reservations or claims have turned away. Its zero value is empty.
+// turnedAway are Pods that are not ours and that seats, reservations, bookings or kept nodes have turned away. Its zero value is empty.
 type turnedAway struct {
 	mu   sync.Mutex
 	pods map[types.UID]*corev1.Pod

@@ -105,7 +105,7 @@ func (b *queueBook) keepLedger(state *State, version uint64, ledger *queueing.Le
 	b.ledger, b.ledgerState, b.ledgerVersion = ledger, state, version
 }
 
-// Ledger returns what the queues hold, with what gangs claim for which others give way: what becomes free for them is theirs,
+// Ledger returns what the queues hold, with what those need that nodes are kept for: what becomes free for them is theirs,
 // but for the gang that asks. It must not be changed.
 func (l *Line) Ledger(state *State, group string) *queueing.Ledger {
 	ledger, demands := l.ledgerOf(state), l.core.Demands(group)
@@ -151,21 +151,21 @@ func (l *Line) Admit(attempt *gangs.Attempt, request *gangs.Request) (*gangs.Req
 	if !state.Tree().HasQueues() {
 		return request, Admission{} // nothing has a limit, and this is for each Pod
 	}
-	claimed := l.Ledger(state, attempt.Group.Key)
-	confined, admitted := l.fitLimits(claimed, queue, request)
-	if ledger := l.ledgerOf(state); admitted.Limited && claimed != ledger {
+	withKept := l.Ledger(state, attempt.Group.Key)
+	confined, admitted := l.fitLimits(withKept, queue, request)
+	if ledger := l.ledgerOf(state); admitted.Limited && withKept != ledger {
 		admitted.Waits = limitInWords(ledger.Fits(queue, gpuqueue.Least(&confined.Gang)), admitted.Waits)
 	}
 	return confined, admitted
 }
 
-// limitInWords returns why a gang has to wait that exceeds a limit if what others claim counts: exceeded is the limit that it exceeds in
+// limitInWords returns why a gang has to wait that exceeds a limit if what is kept for others counts: exceeded is the limit that it exceeds in
 // any case, nil for none.
-func limitInWords(exceeded *queueing.Excess, withClaims string) string {
+func limitInWords(exceeded *queueing.Excess, counted string) string {
 	if exceeded != nil {
 		return exceeded.String()
 	}
-	return withClaims + "; that counts GPUs that are being given back for others"
+	return counted + "; that counts GPUs that are being given back for others"
 }
 
 func queueInWords(queue string) string {

@@ -32,7 +32,7 @@ type bareCore struct {
 }
 
 func (bareCore) Demands(string) []Demand                        { return nil }
-func (bareCore) Claiming() map[string]bool                      { return nil }
+func (bareCore) KeptFor() map[string]bool                       { return nil }
 func (bareCore) UnpreparedClaims(*gangs.Attempt) string         { return "" }
 func (bareCore) ShapeOf(shape *placement.Shape) placement.Shape { return *shape }
 func (c bareCore) ReportPostponed(leader *corev1.Pod, action, text string) {

@@ -46,7 +46,7 @@ func (l *Line) candidates(entries []Place, now time.Time) (list []Place) {
 		namespace, queue string
 	}
 	leftOut, kept := l.ahead.leftOut(now), l.ahead.groups()
-	maps.Copy(kept, l.core.Claiming())
+	maps.Copy(kept, l.core.KeptFor())
 	among, ofNamespace := map[rivals]int{}, map[string]int{}
 	for i := range entries {
 		entry := &entries[i]
@@ -129,7 +129,7 @@ func (h *head) exclude(group string, nodes []string) {
 func (l *Line) headOfLine(now time.Time) *head {
 	h := &head{requests: map[string]*gangs.Request{}, leaders: map[string]*corev1.Pod{}, owners: map[string]owner{}}
 	leftOut, kept := l.ahead.leftOut(now), l.ahead.groups()
-	entries := slices.DeleteFunc(withFirst(l.order.bookable(), l.core.Claiming()), func(entry Place) bool { return leftOut[entry.Key] })
+	entries := slices.DeleteFunc(withFirst(l.order.bookable(), l.core.KeptFor()), func(entry Place) bool { return leftOut[entry.Key] })
 	classes := l.nodeClasses(entries)
 	contenders := make([]contender, len(entries))
 	for i := range entries {
@@ -158,7 +158,7 @@ func (h *head) add(l *Line, entry *Place, now time.Time) bool {
 	return true
 }
 
-// requestAhead returns what a gang asks for when no node is claimed any more. mayStart is false if its queue, or its claims, don't
+// requestAhead returns what a gang asks for when no node is kept for anybody any more. mayStart is false if its queue, or its claims, don't
 // let it start.
 func (l *Line) requestAhead(attempt *gangs.Attempt) (request *gangs.Request, mayStart bool) {
 	request, err := l.core.RequestLater(attempt)

@@ -74,14 +74,14 @@ type QueueSource interface {
 
 // Core is what a Line needs of the planner.
 type Core interface {
-	// RequestLater returns what a gang asks for once no node is claimed any more, ShapeOf a shape in the engine's terms, and
+	// RequestLater returns what a gang asks for once no node is kept for anybody any more, ShapeOf a shape in the engine's terms, and
 	// UnpreparedClaims why a gang can't be planned yet because of its resource claims, or "".
 	RequestLater(attempt *gangs.Attempt) (*gangs.Request, error)
 	ShapeOf(shape *placement.Shape) placement.Shape
 	UnpreparedClaims(attempt *gangs.Attempt) string
-	// Demands returns what gangs that claim nodes are going to hold in their queues, except for one gang, and Claiming these gangs.
+	// Demands returns what gangs that nodes are kept for are going to hold in their queues, except for one gang, and KeptFor these gangs.
 	Demands(except string) []Demand
-	Claiming() map[string]bool
+	KeptFor() map[string]bool
 	// Do carries actions out.
 	Do(actions gangs.Actions)
 	// EndPlaces ends what is kept for a gang.

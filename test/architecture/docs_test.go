@@ -62,6 +62,30 @@ func TestTheGoFilesThatDocumentsNameExist(t *testing.T) {
 	}
 }
 
+func TestTheTestsThatDocumentsNameExist(t *testing.T) {
+	t.Parallel()
+	exist := map[string]bool{}
+	for _, file := range goFiles(t) {
+		if !strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w*)\(`).FindAllSubmatch(text, -1) {
+			exist[string(match[1])] = true
+		}
+	}
+	for page, text := range pages(t) {
+		for _, match := range regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w*)`").FindAllStringSubmatch(text, -1) {
+			if !exist[match[1]] {
+				t.Errorf("%s names %s, which does not exist", page, match[1])
+			}
+		}
+	}
+}
+
 // anchorOf returns the anchor that GitHub gives a heading.
 func anchorOf(heading string) string {
 	kept := strings.Map(func(r rune) rune {

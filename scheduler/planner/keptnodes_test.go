@@ -20,29 +20,29 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// keeping returns a claim of nodes.
-func keeping(until time.Time, nodes ...string) *claim {
-	one := &claim{nodes: map[string]mirror.Withheld{}, until: until}
+// keeping returns nodes that are kept.
+func keeping(until time.Time, nodes ...string) *keptFor {
+	one := &keptFor{nodes: map[string]mirror.Withheld{}, until: until}
 	for _, node := range nodes {
 		one.nodes[node] = mirror.Withheld{}
 	}
 	return one
 }
 
-// claimed returns the nodes that each gang has claimed, by gang: "big: a b".
-func (f *fixture) claimed() []string {
+// keptByGang returns the nodes that are kept for each gang, by gang: "big: a b".
+func (f *fixture) keptByGang() []string {
 	var list []string
-	for group, one := range f.claims.list {
+	for group, one := range f.kept.list {
 		list = append(list, group+": "+strings.Join(slices.Sorted(maps.Keys(one.nodes)), " "))
 	}
 	slices.Sort(list)
 	return list
 }
 
-func (f *fixture) wantClaims(when string, want ...string) {
+func (f *fixture) wantKept(when string, want ...string) {
 	f.t.Helper()
-	if diff := cmp.Diff(want, f.claimed()); diff != "" {
-		f.t.Errorf("%s, claims (-want +got):\n%s", when, diff)
+	if diff := cmp.Diff(want, f.keptByGang()); diff != "" {
+		f.t.Errorf("%s, kept nodes (-want +got):\n%s", when, diff)
 	}
 }
 
@@ -58,18 +58,18 @@ func cpus(count string) func(*corev1.Pod) {
 
 func inNamespace(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Namespace = name } }
 
-func TestWhoWaitsForNodesThatAClaimLeavesIsWoken(t *testing.T) {
+func TestWhoWaitsForNodesThatAreNoLongerKeptIsWoken(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		claims map[string]*claim // before, by gang: of first, which is ahead, and last
-		next   *claim            // of first
-		want   bool
+		kept map[string]*keptFor // before, by gang: of first, which is ahead, and last
+		next *keptFor            // of first
+		want bool
 	}{
-		"it claims nothing yet":              {nil, keeping(beginning.Add(time.Hour), "a"), false},
-		"it claims the same":                 {map[string]*claim{"first": keeping(beginning.Add(time.Hour), "a")}, keeping(beginning.Add(time.Hour), "a"), false},
-		"it claims more":                     {map[string]*claim{"first": keeping(beginning.Add(time.Hour), "a")}, keeping(beginning.Add(time.Hour), "a", "b"), false},
-		"it claims another node":             {map[string]*claim{"first": keeping(beginning.Add(time.Hour), "a")}, keeping(beginning.Add(time.Hour), "b"), true},
-		"another one claims different nodes": {map[string]*claim{"last": keeping(beginning.Add(time.Hour), "b")}, keeping(beginning.Add(time.Hour), "a"), false},
+		"nothing is kept for it yet": {nil, keeping(beginning.Add(time.Hour), "a"), false},
+		"the same is":                {map[string]*keptFor{"first": keeping(beginning.Add(time.Hour), "a")}, keeping(beginning.Add(time.Hour), "a"), false},
+		"more is":                    {map[string]*keptFor{"first": keeping(beginning.Add(time.Hour), "a")}, keeping(beginning.Add(time.Hour), "a", "b"), false},
+		"another node is":            {map[string]*keptFor{"first": keeping(beginning.Add(time.Hour), "a")}, keeping(beginning.Add(time.Hour), "b"), true},
+		"different nodes are kept for another one": {map[string]*keptFor{"last": keeping(beginning.Add(time.Hour), "b")}, keeping(beginning.Add(time.Hour), "a"), false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -79,13 +79,13 @@ func TestWhoWaitsForNodesThatAClaimLeavesIsWoken(t *testing.T) {
 			waits := pod("waits", 2, later(2))
 			f.comes(at(pod("runs", 1), "n", 0), pod("first", 2), pod("last", 2, later(1)), waits)
 			f.decide(waits)
-			for group, one := range test.claims {
-				f.claims.set(f.registry.Look(types.UID(group)), one)
+			for group, one := range test.kept {
+				f.kept.set(f.registry.Look(types.UID(group)), one)
 			}
 			f.clock.Step(10 * time.Second)
 			f.activateDue()
 			f.handle.takeActivated()
-			f.claim(f.registry.Look("first"), test.next)
+			f.keepNodes(f.registry.Look("first"), test.next)
 			f.clock.Step(time.Second)
 			f.activateDue()
 			if woken := slices.Contains(f.handle.takeActivated(), "waits"); woken != test.want {
@@ -121,19 +121,19 @@ func TestNodesAreKeptAsLongAsVictimsHaveTimeToLeave(t *testing.T) {
 				f.maintain(t.Context())
 				f.decide(big)
 				f.Preempt(t.Context(), big)
-				f.wantClaims("while the second one has time", "big: a")
+				f.wantKept("while the second one has time", "big: a")
 			}
 			f.clock.Step(time.Minute)
 			f.maintain(t.Context())
-			f.wantClaims("later")
+			f.wantKept("later")
 			f.decide(big)
 			f.Preempt(t.Context(), big)
-			f.wantClaims("in the pause that follows")
+			f.wantKept("in the pause that follows")
 		})
 	}
 }
 
-func TestAClaimLastsAsLongAsThoseWhoLeaveHaveTime(t *testing.T) {
+func TestNodesAreKeptAsLongAsThoseWhoLeaveHaveTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("a", "l", 1)
@@ -144,12 +144,12 @@ func TestAClaimLastsAsLongAsThoseWhoLeaveHaveTime(t *testing.T) {
 	f.comes(leaves, waits)
 	f.decide(waits)
 	f.Preempt(t.Context(), waits)
-	if got, want := f.claims.list["waits"].until, end.Add(time.Duration(f.args.ClaimSeconds)*time.Second); !got.Equal(want) {
+	if got, want := f.kept.list["waits"].until, end.Add(time.Duration(f.args.ClaimSeconds)*time.Second); !got.Equal(want) {
 		t.Errorf("its node is kept until %v, want %v", got, want)
 	}
 }
 
-// Without reservations in time, only the claim keeps what a queue has to give back from the queue's next Pod.
+// Without reservations in time, only kept nodes keep what a queue has to give back from the queue's next Pod.
 func TestWhoHadToGiveBackGPUsDoesNotTakeThemAgainByItsPriority(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -164,7 +164,7 @@ func TestWhoHadToGiveBackGPUsDoesNotTakeThemAgainByItsPriority(t *testing.T) {
 	if got := f.Preempt(t.Context(), waits); !strings.Contains(got, "taken back from 1 Pod") {
 		t.Fatalf("the message is %q", got)
 	}
-	f.wantClaims("when they are taken back", "waits: a")
+	f.wantKept("when they are taken back", "waits: a")
 	f.goes(borrows)
 	again, urgent := pod("again", 4, inQueue("guest"), high), pod("urgent", 4, inQueue("owner"), high)
 	f.comes(again, urgent)

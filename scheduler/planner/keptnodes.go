@@ -18,17 +18,18 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
-// claims keep nodes for gangs that Pods were preempted for, and that will fit there once these have left.
+// keptNodes are the nodes that are kept for gangs that Pods were preempted for, and that will fit there once these have left.
 // Meanwhile, only Pods that come before the gang in the queue may go there, and Pods without GPUs that leave
 // it enough of everything.
-type claims struct {
+type keptNodes struct {
 	mu   sync.Mutex
-	list map[string]*claim
-	// cooldownUntil is when gangs whose claim has expired may claim again without stopping others.
+	list map[string]*keptFor
+	// cooldownUntil is when gangs whose nodes were kept for too long may have some kept again without stopping others.
 	cooldownUntil map[string]time.Time
 }
 
-type claim struct {
+// keptFor is what is kept for one gang, and until when.
+type keptFor struct {
 	rank gangs.Rank
 	// nodes are the nodes that are kept, each with what the gang's Pods will hold there.
 	nodes map[string]mirror.Withheld
@@ -36,7 +37,7 @@ type claim struct {
 	leaving map[types.UID]bool
 	until   time.Time
 	// evicts is true if Pods are stopped for the gang now, and graceUntil is until when at least it is
-	// claimed because those that leave are still within their grace periods.
+	// kept because those that leave are still within their grace periods.
 	evicts     bool
 	graceUntil time.Time
 	// queue is the gang's queue, and demand what it is going to hold there.
@@ -44,12 +45,12 @@ type claim struct {
 	demand queueing.Amounts
 }
 
-func newClaims() *claims {
-	return &claims{list: map[string]*claim{}, cooldownUntil: map[string]time.Time{}}
+func newKeptNodes() *keptNodes {
+	return &keptNodes{list: map[string]*keptFor{}, cooldownUntil: map[string]time.Time{}}
 }
 
-// demands returns what gangs that claim nodes are going to hold in their queues, except for one gang.
-func (c *claims) demands(except string) (list []queues.Demand) {
+// demands returns what gangs that nodes are kept for are going to hold in their queues, except for one gang.
+func (c *keptNodes) demands(except string) (list []queues.Demand) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for group, one := range c.list {
@@ -65,7 +66,7 @@ func rankOf(attempt *gangs.Attempt) gangs.Rank {
 }
 
 // blockedNodes returns the nodes that are kept from a gang, in order: those of gangs that it does not come before.
-func (c *claims) blockedNodes(attempt *gangs.Attempt, comesBefore func(*claim) bool) []string {
+func (c *keptNodes) blockedNodes(attempt *gangs.Attempt, comesBefore func(*keptFor) bool) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	nodes := map[string]bool{}
@@ -80,7 +81,7 @@ func (c *claims) blockedNodes(attempt *gangs.Attempt, comesBefore func(*claim) b
 }
 
 // groups returns the gangs that nodes are kept for.
-func (c *claims) groups() map[string]bool {
+func (c *keptNodes) groups() map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	groups := make(map[string]bool, len(c.list))
@@ -90,31 +91,31 @@ func (c *claims) groups() map[string]bool {
 	return groups
 }
 
-// pauses reports whether a gang may not claim nodes now without stopping others, as its last claim has
-// just expired: somebody else has a chance to.
-func (c *claims) pauses(group string, now time.Time) bool {
+// pauses reports whether a gang may have no nodes kept now without stopping others, as its last ones have
+// just expired: others have a chance first.
+func (c *keptNodes) pauses(group string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return now.Before(c.cooldownUntil[group])
 }
 
-// claim keeps nodes for a gang, and has those tried again that others were kept from before.
-func (p *Planner) claim(attempt *gangs.Attempt, one *claim) {
-	if p.claims.set(attempt, one) {
+// keepNodes keeps nodes for a gang, and has those tried again that others were kept from before.
+func (p *Planner) keepNodes(attempt *gangs.Attempt, one *keptFor) {
+	if p.kept.set(attempt, one) {
 		p.wake()
 	}
 }
 
-// set keeps nodes for a gang, in place of those that it has claimed so far. It reports whether any node may
+// set keeps nodes for a gang, in place of those that were kept for it so far. It reports whether any node may
 // not be kept any more that was.
-func (c *claims) set(attempt *gangs.Attempt, one *claim) (ended bool) {
+func (c *keptNodes) set(attempt *gangs.Attempt, one *keptFor) (ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	group := attempt.Group.Key
 	one.rank = rankOf(attempt)
 	if old := c.list[group]; old != nil {
 		if !one.evicts {
-			one.until = old.until // a victim that never terminates must not keep nodes claimed forever
+			one.until = old.until // a victim that never terminates must not keep nodes from others forever
 		}
 		ended = !one.covers(old)
 	}
@@ -125,8 +126,8 @@ func (c *claims) set(attempt *gangs.Attempt, one *claim) (ended bool) {
 	return ended
 }
 
-// covers reports whether a claim keeps all nodes of another one.
-func (one *claim) covers(other *claim) bool {
+// covers reports whether the nodes include all those of another keptFor.
+func (one *keptFor) covers(other *keptFor) bool {
 	for node := range other.nodes {
 		if _, kept := one.nodes[node]; !kept {
 			return false
@@ -135,8 +136,8 @@ func (one *claim) covers(other *claim) bool {
 	return true
 }
 
-// drop ends a group's claim. It reports whether there was one.
-func (c *claims) drop(group string) bool {
+// drop gives a group's nodes up. It reports whether there were any.
+func (c *keptNodes) drop(group string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, had := c.list[group]
@@ -144,8 +145,8 @@ func (c *claims) drop(group string) bool {
 	return had
 }
 
-// abandon ends a group's claim if nobody leaves for it but Pods that stay now. It reports whether there was such a claim.
-func (c *claims) abandon(group string, staying []types.UID) bool {
+// abandon gives a group's nodes up if nobody leaves for it but Pods that stay now. It reports whether there were any.
+func (c *keptNodes) abandon(group string, staying []types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one := c.list[group]
@@ -161,9 +162,9 @@ func (c *claims) abandon(group string, staying []types.UID) bool {
 	return true
 }
 
-// sweep ends claims that have expired, or whose gang is gone. A gang whose claim has
-// expired gives others a chance to claim. It reports whether any claim ended.
-func (c *claims) sweep(now time.Time, rest time.Duration, exists func(group string) bool) (ended bool) {
+// sweep gives up nodes that were kept for too long, or for a gang that is gone. A gang whose time has
+// expired gives others a chance. It reports whether any were given up.
+func (c *keptNodes) sweep(now time.Time, rest time.Duration, exists func(group string) bool) (ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := len(c.list)
@@ -181,7 +182,7 @@ func (c *claims) sweep(now time.Time, rest time.Duration, exists func(group stri
 }
 
 // count returns how many nodes are kept.
-func (c *claims) count() (nodes int) {
+func (c *keptNodes) count() (nodes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.list {
@@ -190,20 +191,20 @@ func (c *claims) count() (nodes int) {
 	return nodes
 }
 
-// clearing reports whether a gang claims nodes that Pods leave for it.
-func (c *claims) clearing(group string) bool {
+// clearing reports whether nodes are kept for a gang that Pods leave for it.
+func (c *keptNodes) clearing(group string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.list[group] != nil
 }
 
-// claimedByOthers returns the nodes that are kept from a gang, except those on which
+// keptForOthers returns the nodes that are kept from a gang, except those on which
 // places are reserved for it.
-func (p *Planner) claimedByOthers(attempt *gangs.Attempt) []string {
-	if !p.claims.any() {
+func (p *Planner) keptForOthers(attempt *gangs.Attempt) []string {
+	if !p.kept.any() {
 		return nil
 	}
-	nodes := p.claims.blockedNodes(attempt, p.precedenceOf(attempt))
+	nodes := p.kept.blockedNodes(attempt, p.precedenceOf(attempt))
 	if len(nodes) == 0 {
 		return nil
 	}
@@ -215,13 +216,13 @@ func (p *Planner) claimedByOthers(attempt *gangs.Attempt) []string {
 	return slices.DeleteFunc(nodes, func(node string) bool { return reserved[node] })
 }
 
-// precedenceOf returns whether a gang comes before one that claims nodes. Priorities decide in a queue only:
+// precedenceOf returns whether a gang comes before one that nodes are kept for. Priorities decide in a queue only:
 // otherwise the Pods of a higher priority that had to give back GPUs would take them again at once. Of another queue, a gang comes
 // before it if it gets what its queue is guaranteed and the other one does not, or if it has the priority of critical system Pods.
-func (p *Planner) precedenceOf(attempt *gangs.Attempt) func(*claim) bool {
+func (p *Planner) precedenceOf(attempt *gangs.Attempt) func(*keptFor) bool {
 	rank, queue := rankOf(attempt), p.line.State().QueueOf(attempt.Waiting[0].Pod()).Queue
 	critical, guaranteed := attempt.Priority >= preemption.SystemCritical, p.line.IsGuaranteed(attempt.Group.Key)
-	return func(one *claim) bool {
+	return func(one *keptFor) bool {
 		if one.queue == queue || critical {
 			return rank.Compare(one.rank) <= 0
 		}
@@ -231,8 +232,8 @@ func (p *Planner) precedenceOf(attempt *gangs.Attempt) func(*claim) bool {
 
 // endPlaces ends what is kept for a gang that has got its place, or no longer waits.
 func (p *Planner) endPlaces(group string) {
-	claimed, reserved := p.claims.drop(group), p.line.Drop(group)
-	if claimed || reserved {
+	kept, booked := p.kept.drop(group), p.line.Drop(group)
+	if kept || booked {
 		p.wake()
 		p.admitTurnedAway()
 	}

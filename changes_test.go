@@ -174,8 +174,8 @@ type settledPod struct {
 	Deleting            bool
 }
 
-// TestAChangeThatNobodyHasSeenIsFollowed: whether the controller has seen each change, has seen several at once, or was not
-// running, a task and its Pods end up the same.
+// TestAChangeThatNobodyHasSeenIsFollowed: whether the controller has seen each change, has seen several at once, or was
+// not running, a task and its Pods end up the same.
 func TestAChangeThatNobodyHasSeenIsFollowed(t *testing.T) {
 	t.Parallel()
 	for name, change := range taskChanges {

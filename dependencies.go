@@ -72,7 +72,8 @@ type admissions interface {
 	// Admission returns what Kueue says about a task with the given Pods, nil if it has nothing to do
 	// with it; known is false if this can't be told yet.
 	Admission(task *v1.GPUTask, pods []*corev1.Pod) (admission *gputask.Admission, known bool, err error)
-	// Report tells Kueue the newest status of a task, and how many Pods it has: the given ones and those that the plan creates.
+	// Report tells Kueue the newest status of a task, and how many Pods it has: the given ones and those that the plan
+	// creates.
 	Report(ctx context.Context, task *v1.GPUTask, plan *gputask.Plan, pods []*corev1.Pod) error
 	// Run watches what Kueue decides until ctx ends.
 	Run(ctx context.Context)

@@ -30,8 +30,8 @@ func newTaskQueue(clock clock.WithTicker) workqueue.TypedRateLimitingInterface[c
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: name, Clock: clock, DelayingQueue: delaying})
 }
 
-// fairQueue is the order in which tasks are handled: namespaces take turns, so that a task does not wait for all those of another
-// tenant. It is used by one goroutine at a time.
+// fairQueue is the order in which tasks are handled: namespaces take turns, so that a task does not wait for all those
+// of another tenant. It is used by one goroutine at a time.
 type fairQueue struct {
 	// byNamespace are the tasks of those namespaces that have any, in the order in which they came.
 	byNamespace map[string][]cache.ObjectName
@@ -81,8 +81,8 @@ const (
 	parallelWrites = 64
 )
 
-// turn is the share of one sync in what the controller writes. A large task takes many turns, so that it does not keep the
-// workers and the API server from the others.
+// turn is the share of one sync in what the controller writes. A large task takes many turns, so that it does not keep
+// the workers and the API server from the others.
 type turn struct {
 	// lanes has an element for each parallel request of all syncs.
 	lanes chan struct{}
@@ -106,8 +106,8 @@ func (t *turn) mayWrite() bool {
 	return !t.unfinished
 }
 
-// inParallel calls do for every item, until the turn is over, and returns all errors. It runs as many calls at the same time as
-// there are free lanes, and one more.
+// inParallel calls do for every item, until the turn is over, and returns all errors. It runs as many calls at the same
+// time as there are free lanes, and one more.
 func inParallel[T any](t *turn, items []T, do func(T) error) error {
 	var parallel sync.WaitGroup
 	errs := make([]error, len(items))

@@ -16,8 +16,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// queueRuntime returns for how long the queue of a task with the given Pods lets tasks run whose run begins now; nil if that is not
-// known, as for a task without Pods.
+// queueRuntime returns for how long the queue of a task with the given Pods lets tasks run whose run begins now; nil if
+// that is not known, as for a task without Pods.
 func (d *dependencies) queueRuntime(pods []*corev1.Pod) *v1.QueueRuntime {
 	tree, wanting := d.queueTree(), slices.IndexFunc(pods, snapshot.WantsGPUs)
 	switch {

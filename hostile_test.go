@@ -34,8 +34,8 @@ const (
 // hostileName returns the name of a task.
 func hostileName(i int) string { return fmt.Sprintf("hostile-%d-%s", i, strings.Repeat("x", 40)) }
 
-// hostileTask returns a task that mentions as much as it can of what no other task does: a priority, a quota's demand, tasks that wait
-// for each other, a time after which it is to be deleted.
+// hostileTask returns a task that mentions as much as it can of what no other task does: a priority, a quota's demand,
+// tasks that wait for each other, a time after which it is to be deleted.
 func hostileTask(i int) *v1.GPUTask {
 	task := newTask(hostileName(i), 2)
 	task.Namespace, task.UID = fmt.Sprint("tenant-", i%10), types.UID(fmt.Sprint("uid-", i))

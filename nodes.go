@@ -26,8 +26,8 @@ import (
 // parallelReads is how many Nodes are read at the same time for one task.
 const parallelReads = 16
 
-// notReady returns the nodes that are not ready on which a Pod of a task does not stop, does not begin or is not ready. They are
-// read from the API server: Pods rarely take longer than they may, and nodes are rarely not ready.
+// notReady returns the nodes that are not ready on which a Pod of a task does not stop, does not begin or is not ready.
+// They are read from the API server: Pods rarely take longer than they may, and nodes are rarely not ready.
 func (d *dependencies) notReady(ctx context.Context, pods []*corev1.Pod) map[string]*podfacts.NotReady {
 	var names []string
 	for _, pod := range pods {

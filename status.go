@@ -83,8 +83,8 @@ func (w *statusWriter) writeStatus(ctx context.Context, key cache.ObjectName, ta
 // reasonStatusRefused is the Event of a task whose status the API server refuses.
 const reasonStatusRefused = "StatusRefused"
 
-// reportRefusedStatus tells the task's user that the API server refuses its status: nothing is done before it is written. An Event
-// always fits.
+// reportRefusedStatus tells the task's user that the API server refuses its status: nothing is done before it is
+// written. An Event always fits.
 func (w *statusWriter) reportRefusedStatus(task *v1.GPUTask, err error) {
 	switch text := apierror.Message(err); {
 	case apierror.IsTooLarge(err):

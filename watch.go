@@ -149,8 +149,8 @@ func (c *Controller) serviceChanged(service *corev1.Service) {
 	c.enqueueAfter(key, podEventBatch)
 }
 
-// remember has something of a Pod remembered for the task that owns it, if there is that task. Tasks and Pods are watched apart: what is added
-// while the deletion of the task is handled must not stay.
+// remember has something of a Pod remembered for the task that owns it, if there is that task. Tasks and Pods are
+// watched apart: what is added while the deletion of the task is handled must not stay.
 func (c *Controller) remember(key cache.ObjectName, uid types.UID, add func(*v1.GPUTask)) {
 	task := c.owning(key, uid)
 	if task == nil {

@@ -1,9 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package accounting counts who has used how much GPU time, and writes it into ConfigMaps. What is counted, and how it is
-// kept within bounds, is decided by pkg/accounting; this package gathers what that needs and writes the result. The ConfigMaps
-// are all that is kept: whoever writes them next goes on from there, and counts nothing twice.
+// Package accounting counts who has used how much GPU time, and writes it into ConfigMaps. What is counted, and how it
+// is kept within bounds, is decided by pkg/accounting; this package gathers what that needs and writes the result. The
+// ConfigMaps are all that is kept: whoever writes them next goes on from there, and counts nothing twice.
 package accounting
 
 import (
@@ -48,7 +48,8 @@ type Dependencies struct {
 	// QueueTree returns the tree of queues, nil if there is none, and QueuesKnown whether that is known.
 	QueueTree   func() *queueing.Tree
 	QueuesKnown func() bool
-	// NamespaceOf returns a namespace from a cache that the caller fills, nil if it does not exist; NamespacesSynced is that cache's.
+	// NamespaceOf returns a namespace from a cache that the caller fills, nil if it does not exist; NamespacesSynced is
+	// that cache's.
 	NamespaceOf      func(name string) *corev1.Namespace
 	NamespacesSynced cache.InformerSynced
 	Metrics          prometheus.Registerer
@@ -129,8 +130,9 @@ func (b *Bookkeeper) cached() bool {
 	return b.deps.Pods.HasSynced() && b.deps.NamespacesSynced() && b.deps.QueuesKnown()
 }
 
-// pass counts up to a moment ago and writes the books of the days that this is about, the earliest first. A book is written with
-// the time up to which it counts: whenever this ends, the next pass goes on from the last one that was written.
+// pass counts up to a moment ago and writes the books of the days that this is about, the earliest first. A book is
+// written with the time up to which it counts: whenever this ends, the next pass goes on from the last one that was
+// written.
 func (b *Bookkeeper) pass(ctx context.Context) error {
 	now := b.deps.Clock.Now()
 	until := now.Add(-b.options.settle()).Truncate(time.Second)
@@ -154,7 +156,8 @@ func (b *Bookkeeper) pass(ctx context.Context) error {
 	return nil
 }
 
-// isAhead reports whether a book was counted by a clock that was wrong: it would be the last one until its time has come.
+// isAhead reports whether a book was counted by a clock that was wrong: it would be the last one until its time has
+// come.
 func isAhead(book *accounting.Book, now time.Time) bool {
 	return book.AsOf.After(now.Add(queueing.MaxAhead))
 }
@@ -216,8 +219,8 @@ func (b *Bookkeeper) write(ctx context.Context, pods []accounting.Pod, until tim
 	return nil
 }
 
-// updateVersion sets the last version of the Pods that is not later than what the book has counted. There is none in the first
-// moments of a leader; then the book keeps its former leader's.
+// updateVersion sets the last version of the Pods that is not later than what the book has counted. There is none in
+// the first moments of a leader; then the book keeps its former leader's.
 func (b *Bookkeeper) updateVersion(book *accounting.Book) {
 	last := -1
 	for i, seen := range b.seen {
@@ -261,7 +264,8 @@ func (b *Bookkeeper) gather() ([]accounting.Pod, map[types.UID]*corev1.Pod, erro
 	return pods, open, nil
 }
 
-// keepVanished keeps Pods open that were deleted this moment: they are shown once more, with their end, by the next pass.
+// keepVanished keeps Pods open that were deleted this moment: they are shown once more, with their end, by the next
+// pass.
 func (b *Bookkeeper) keepVanished(open map[types.UID]*corev1.Pod, shown map[types.UID]bool) {
 	vanished := map[types.UID]bool{}
 	for uid, pod := range b.open {

@@ -413,7 +413,8 @@ func TestTheClocksOfNodesMayBeWrong(t *testing.T) {
 	}
 }
 
-// This process' clock is 50 seconds ahead of the API server's and the node's. A Pod runs for 40 seconds between two passes.
+// This process' clock is 50 seconds ahead of the API server's and the node's. A Pod runs for 40 seconds between two
+// passes.
 func TestAPodThatNoPassHasShownIsCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, testTime, node)

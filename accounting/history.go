@@ -19,7 +19,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gpupods"
 )
 
-// historySeconds is after how long the API server ends a watch. What has happened before the watch began, it sends at once.
+// historySeconds is after how long the API server ends a watch. What has happened before the watch began, it sends at
+// once.
 const historySeconds = 3
 
 // deletedSince returns the Pods that were deleted after one version and before another. The API server remembers a few

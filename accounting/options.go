@@ -39,6 +39,6 @@ func (o *Options) Validate(require func(holds bool, format string, values ...any
 	}
 }
 
-// settle is how long after a moment it is counted: by then it is known what Pods did. A node reports the end of a Pod later
-// than it happened.
+// settle is how long after a moment it is counted: by then it is known what Pods did. A node reports the end of a Pod
+// later than it happened.
 func (o *Options) settle() time.Duration { return o.Period / 2 }

@@ -103,7 +103,8 @@ func taskName(pod *corev1.Pod) string {
 	return "Pod/" + pod.Name
 }
 
-// endOf returns when a Pod ended: if none of its containers has run, when its status changed last, by the clock of whoever changed it.
+// endOf returns when a Pod ended: if none of its containers has run, when its status changed last, by the clock of
+// whoever changed it.
 func endOf(pod *corev1.Pod) time.Time {
 	if ended, known := podfacts.EndedAt(pod); known {
 		return ended
@@ -117,8 +118,9 @@ func endOf(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// isLost reports whether the work of a Pod that has ended was lost since its last checkpoint. That of a Pod which somebody has deleted
-// is, unless it was with its task, or after that has succeeded. A Pod of another controller may just not be needed any more.
+// isLost reports whether the work of a Pod that has ended was lost since its last checkpoint. That of a Pod which
+// somebody has deleted is, unless it was with its task, or after that has succeeded. A Pod of another controller may
+// just not be needed any more.
 func isLost(pod *corev1.Pod, task *v1.GPUTask) bool {
 	switch {
 	case pod.Spec.NodeName == "", podfacts.WasRefused(pod):

@@ -55,7 +55,8 @@ const (
 
 // Dependencies are what the check needs.
 type Dependencies struct {
-	// NodeInformers caches Nodes, trimmed at most as trimming.ForController does; Run starts it, unless somebody else has.
+	// NodeInformers caches Nodes, trimmed at most as trimming.ForController does; Run starts it, unless somebody else
+	// has.
 	NodeInformers informers.SharedInformerFactory
 	// Pods has the Pods that run, also those without GPUs; the caller runs it.
 	Pods      *gpupods.Cache

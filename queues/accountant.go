@@ -45,7 +45,8 @@ type Dependencies struct {
 	Queues *queuewatch.Watcher
 	// Pods are run by the caller.
 	Pods *gpupods.Cache
-	// NamespaceOf returns a namespace from a cache that the caller fills, nil if it does not exist; NamespacesSynced is that cache's.
+	// NamespaceOf returns a namespace from a cache that the caller fills, nil if it does not exist; NamespacesSynced is
+	// that cache's.
 	NamespaceOf      func(name string) *corev1.Namespace
 	NamespacesSynced cache.InformerSynced
 	Metrics          prometheus.Registerer

@@ -66,8 +66,9 @@ func Of(err error, kind string) *gputask.Refusal {
 	}
 }
 
-// invalidPod explains which fields of the Pod are invalid. That may be due to the template, or to a webhook that has changed the
-// Pod: only the API server sees both. So it is tried again, as a Job does. An admission policy names no field.
+// invalidPod explains which fields of the Pod are invalid. That may be due to the template, or to a webhook that has
+// changed the Pod: only the API server sees both. So it is tried again, as a Job does. An admission policy names no
+// field.
 func invalidPod(err error) *gputask.Refusal {
 	fields := invalidFields(err)
 	if len(fields) == 0 {
@@ -145,7 +146,8 @@ func OfChange(sent, created *corev1.Pod) *gputask.Refusal {
 		Message: fmt.Sprintf("an admission policy or a webhook changes %s of the Pod: exempt the Pods of GPUTasks from it", change)}
 }
 
-// changeOnCreation returns what was changed in a Pod when it was created, of what the controller relies on; empty if nothing was.
+// changeOnCreation returns what was changed in a Pod when it was created, of what the controller relies on; empty if
+// nothing was.
 func changeOnCreation(sent, created *corev1.Pod) string {
 	for _, label := range slices.Sorted(maps.Keys(sent.Labels)) {
 		if strings.HasPrefix(label, v1.GroupName+"/") && created.Labels[label] != sent.Labels[label] {

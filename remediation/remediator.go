@@ -37,8 +37,8 @@ const (
 // Dependencies are what a Remediator needs.
 type Dependencies struct {
 	Kube kubernetes.Interface
-	// NodeInformers caches Nodes, trimmed at most as trimming.ForController does; Run starts it if Nodes are to be tainted, unless
-	// somebody else has.
+	// NodeInformers caches Nodes, trimmed at most as trimming.ForController does; Run starts it if Nodes are to be
+	// tainted, unless somebody else has.
 	NodeInformers informers.SharedInformerFactory
 	Recorder      record.EventRecorder
 	Metrics       prometheus.Registerer

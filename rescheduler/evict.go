@@ -37,8 +37,8 @@ func (r *Rescheduler) evictAll(ctx context.Context, pods []*corev1.Pod) (evicted
 	return evicted, nil
 }
 
-// evict evicts a Pod. Without an error, it is evicted, or the refusal says why not, or it is gone or has changed: the cache
-// will show that soon.
+// evict evicts a Pod. Without an error, it is evicted, or the refusal says why not, or it is gone or has changed: the
+// cache will show that soon.
 func (r *Rescheduler) evict(ctx context.Context, pod *corev1.Pod) (granted bool, refusal string, err error) {
 	err = r.deps.Kube.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},

@@ -69,7 +69,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 // noEffect is said of flags whose values are constants now.
 const noEffect = "it has no effect, and the next version refuses it"
 
-// hideFlags hides the times that only tests set, and ignores the flags of the version before whose values are constants now.
+// hideFlags hides the times that only tests set, and ignores the flags of the version before whose values are constants
+// now.
 func (o *Options) hideFlags(flags *pflag.FlagSet) {
 	for _, name := range []string{"reschedule-cooldown", "reschedule-backoff", "reschedule-move-timeout"} {
 		flags.Lookup(name).Hidden = true

@@ -51,7 +51,8 @@ const (
 type Dependencies struct {
 	Kube   kubernetes.Interface
 	Client clientset.Interface
-	// NodeInformers caches Nodes, trimmed at most as trimming.ForController does; Run starts it, unless somebody else has.
+	// NodeInformers caches Nodes, trimmed at most as trimming.ForController does; Run starts it, unless somebody else
+	// has.
 	NodeInformers informers.SharedInformerFactory
 	// GPUTasks and PodsOf read the caches of tasks and their Pods, which have synced when
 	// Run is called.
@@ -68,8 +69,8 @@ type Dependencies struct {
 	Clock     clock.WithTicker
 	// Namespace restricts what is moved; empty for all namespaces.
 	Namespace string
-	// Queues returns the tree of the GPUQueues, nil if there are none, Factors their fair-share factors, and NamespaceOf a
-	// namespace, nil if it is not known.
+	// Queues returns the tree of the GPUQueues, nil if there are none, Factors their fair-share factors, and
+	// NamespaceOf a namespace, nil if it is not known.
 	Queues      func() *queueing.Tree
 	Factors     func() map[string]float64
 	NamespaceOf func(name string) *corev1.Namespace

@@ -112,8 +112,8 @@ func run(command *cobra.Command, opts *options.Options) error {
 	return app.Run(ctx, config, scheduler)
 }
 
-// keepHistory keeps what the planner learns from the past over restarts, until ctx ends. It returns nil if nothing is to be
-// kept.
+// keepHistory keeps what the planner learns from the past over restarts, until ctx ends. It returns nil if nothing is
+// to be kept.
 func keepHistory(ctx context.Context, config *schedulerconfig.CompletedConfig, guard *leadership.Guard, shared *planner.Shared) *history.Keeper {
 	learner := shared.Get()
 	if learner == nil || learner.HistoryPeriod() == 0 {

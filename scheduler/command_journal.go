@@ -28,9 +28,9 @@ import (
 // journalShutdown is how long a request for the journal may go on when the scheduler ends.
 const journalShutdown = 5 * time.Second
 
-// serveJournal serves the journal of decisions until ctx ends, if there is one. app.Run makes the handler of the secure port
-// itself, and nothing can be added to it. Therefore this is a port of its own, with everything else of the secure one: its
-// address, its certificates, and who is let in: whoever may get the path, as with /metrics.
+// serveJournal serves the journal of decisions until ctx ends, if there is one. app.Run makes the handler of the secure
+// port itself, and nothing can be added to it. Therefore this is a port of its own, with everything else of the secure
+// one: its address, its certificates, and who is let in: whoever may get the path, as with /metrics.
 func serveJournal(ctx context.Context, config *schedulerconfig.CompletedConfig, shared *planner.Shared) error {
 	learner := shared.Get()
 	if learner == nil {
@@ -59,7 +59,8 @@ func serveJournal(ctx context.Context, config *schedulerconfig.CompletedConfig, 
 	return nil
 }
 
-// protectedJournal lets only those in who are authenticated and may get the path, as kube-scheduler does with its own handlers.
+// protectedJournal lets only those in who are authenticated and may get the path, as kube-scheduler does with its own
+// handlers.
 func protectedJournal(served http.Handler, authn authenticator.Request, authz authorizer.UnconditionalAuthorizer) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(journal.Path, served)

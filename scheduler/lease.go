@@ -42,7 +42,8 @@ func leaseWithoutElection(kubeconfig *rest.Config, requested *componentbaseconfi
 	return config, nil
 }
 
-// leaseName returns the namespace and the name of a scheduler's lease. What else is the scheduler's own is named after it.
+// leaseName returns the namespace and the name of a scheduler's lease. What else is the scheduler's own is named after
+// it.
 func leaseName(requested *componentbaseconfig.LeaderElectionConfiguration) (namespace, name string) {
 	if requested.ResourceName == "" || requested.ResourceName == stockLeaseName {
 		return defaultLeaseNamespace, defaultLeaseName

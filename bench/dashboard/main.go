@@ -1,9 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command dashboard measures what the page costs: the CPU time of its server, the bytes that a viewer gets, and how smoothly a browser
-// shows it, on a local cluster of many nodes whose Pods change all the time, for one viewer and for many. Run it with "make
-// bench-dashboard", which builds the programs.
+// Command dashboard measures what the page costs: the CPU time of its server, the bytes that a viewer gets, and how
+// smoothly a browser shows it, on a local cluster of many nodes whose Pods change all the time, for one viewer and for
+// many. Run it with "make bench-dashboard", which builds the programs.
 package main
 
 import (

@@ -14,9 +14,8 @@ import (
 	"falldio.github.io/gpu-controller/test/cluster"
 )
 
-// ours are the processes that are measured. One process is the agent of all nodes, which is
-// why its row is per node elsewhere: bench/nodeagent. kubectl-gputask serves the page, at which nobody looks: bench/dashboard
-// has viewers.
+// ours are the processes that are measured. One process is the agent of all nodes, which is why its row is per node
+// elsewhere: bench/nodeagent. kubectl-gputask serves the page, at which nobody looks: bench/dashboard has viewers.
 var ours = []string{names.GPUController, names.GPUScheduler, names.NodeAgent, names.KubectlGPUTask}
 
 // baseline is a process of Kubernetes that caches all Nodes and Pods as well.

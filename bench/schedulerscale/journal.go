@@ -60,8 +60,8 @@ For each Pod %.0f bytes are written. The first checkpoint has %.1f MB; it is tak
 `, r.Nodes, r.Pods, len(r.Turns), table, r.BytesPerPod, r.CheckpointBytes/1e6, r.PauseMilliseconds, r.CheckpointMilliseconds, r.Dropped)
 }
 
-// compare returns the medians, and the median of the ratios of neighbouring turns with the ends of its 95 % confidence interval:
-// on a busy machine, means say more about what else it did.
+// compare returns the medians, and the median of the ratios of neighbouring turns with the ends of its 95 % confidence
+// interval: on a busy machine, means say more about what else it did.
 func (r *journalResults) compare(of func(cost) float64) (off, on, ratio, low, high float64) {
 	var before, after, ratios []float64
 	for i := range r.Turns {

@@ -12,7 +12,8 @@
 //     large structure in each of thousands of Pods, and without bounds the API server rejects validation
 //     rules over them as too expensive;
 //   - lists that may have several elements with the same key are atomic: variables, ports, host aliases,
-//     pull secrets and exit codes can be given twice in a Pod, and in a Job. The API server refuses that in a list with keys;
+//     pull secrets and exit codes can be given twice in a Pod, and in a Job. The API server refuses that
+//     in a list with keys;
 //   - the metadata may have the creationTimestamp that programs write into templates, "null" in most of them;
 //   - rules demand that the containers that failure rules name are those of the template;
 //   - rules bound the text of the task's template, in one Pod and in all of them together. Over the templates of roles
@@ -43,8 +44,9 @@ const (
 	// maxEntries bounds the other lists of a template, and its annotations; maxLongEntries those that
 	// people, or their tools, write long: arguments, variables and the values of selectors.
 	maxEntries, maxLongEntries = 256, 1024
-	// maxText bounds the bytes in arguments, variables and annotations of all Pods of a task together, maxPodText those of each. etcd
-	// stores at most 1.5 MiB in an object, and the status of a task needs some of it, the more the longer the task runs.
+	// maxText bounds the bytes in arguments, variables and annotations of all Pods of a task together, maxPodText those
+	// of each. etcd stores at most 1.5 MiB in an object, and the status of a task needs some of it, the more the longer
+	// the task runs.
 	maxText, maxPodText = 256 << 20, 1 << 20
 	// maxContainerName is the length of a DNS label, Kubernetes' own limit.
 	maxContainerName = 63
@@ -131,8 +133,8 @@ func finishTemplate(spec *apiextensionsv1.JSONSchemaProps) error {
 	return nil
 }
 
-// textRules returns the rules that bound the text of a task's template, in one Pod and in all of them. What is not changed is not looked at: a
-// task that was stored before there were these rules can still be suspended.
+// textRules returns the rules that bound the text of a task's template, in one Pod and in all of them. What is not
+// changed is not looked at: a task that was stored before there were these rules can still be suspended.
 func textRules() []apiextensionsv1.ValidationRule {
 	const pods = "(has(self.roles) ? self.roles.map(r, r.replicas).sum() : has(self.completions) ? self.completions : has(self.maxReplicas) ? self.maxReplicas : self.replicas)"
 	const unchanged = "oldSelf.hasValue() && has(oldSelf.value().template) && self.template == oldSelf.value().template"
@@ -189,8 +191,8 @@ func admitCreationTimes(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// containerRules return the rules for the containers that failure rules name, in a task without roles and in one with roles. What is not
-// changed is not looked at, as in textRules.
+// containerRules return the rules for the containers that failure rules name, in a task without roles and in one with
+// roles. What is not changed is not looked at, as in textRules.
 func containerRules() []apiextensionsv1.ValidationRule {
 	ofTask := fmt.Sprintf("has(self.template) ? %s : f.onExitCodes.containerName == 'gpu-task'", namesOneOf("self.template"))
 	ofRole := fmt.Sprintf("has(r.template) ? %s : %s", namesOneOf("r.template"), ofTask)

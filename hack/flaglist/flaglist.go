@@ -25,7 +25,8 @@ type Flag struct {
 	// Default is the program's default, as text.
 	Default string `json:"default,omitempty"`
 	Usage   string `json:"usage"`
-	// Hidden is true if users are not told of it, although it is accepted: as it was a flag of an earlier version, for example.
+	// Hidden is true if users are not told of it, although it is accepted: as it was a flag of an earlier version, for
+	// example.
 	Hidden bool `json:"hidden,omitempty"`
 }
 

@@ -31,8 +31,8 @@ type QueuePlace struct {
 	Factor *float64 `json:"factor,omitempty"`
 }
 
-// UseQueues has the view take the GPUQueues into account, as gpu-scheduler does. waiting are the Pods without a node, whatever their
-// owner.
+// UseQueues has the view take the GPUQueues into account, as gpu-scheduler does. waiting are the Pods without a node,
+// whatever their owner.
 func (v *View) UseQueues(queues *Queues, waiting []*corev1.Pod) {
 	v.queues = queues
 	if !queues.known() {
@@ -73,8 +73,8 @@ func (v *View) queuePlace(pod *corev1.Pod) *QueuePlace {
 	return place
 }
 
-// inLine returns the entry of a task that waits, and those that are served before it in its queue; nil if there are no queues, or
-// it does not wait.
+// inLine returns the entry of a task that waits, and those that are served before it in its queue; nil if there are no
+// queues, or it does not wait.
 func (v *View) inLine(task *clusterview.Task) (own *LineEntry, ahead []*LineEntry, count int) {
 	if v.line == nil {
 		return nil, nil, 0
@@ -96,8 +96,8 @@ func (v *View) inLine(task *clusterview.Task) (own *LineEntry, ahead []*LineEntr
 	return own, ahead, count
 }
 
-// admit returns waiting Pods with their gang as their queue confines it: without optional members, or GPUs of some models, if the limits
-// are too low for them. If the queue does not let it start, o says why.
+// admit returns waiting Pods with their gang as their queue confines it: without optional members, or GPUs of some
+// models, if the limits are too low for them. If the queue does not let it start, o says why.
 func (v *View) admit(o *Outlook, w *clusterview.Waiting) *clusterview.Waiting {
 	assigned := v.queues.Assign(w.Pods[0])
 	if assigned.Problem != nil {
@@ -138,8 +138,8 @@ func (v *View) nodesOf(models []string) []string {
 	return names
 }
 
-// reclaimFor returns who may be preempted for waiting Pods because of their queue; nil without queues, where priority alone
-// decides.
+// reclaimFor returns who may be preempted for waiting Pods because of their queue; nil without queues, where priority
+// alone decides.
 func (v *View) reclaimFor(w *clusterview.Waiting) *preemption.Queues {
 	if v.ledger == nil {
 		return nil

@@ -14,8 +14,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
-// EstimatedStart returns when gpu-scheduler expects waiting Pods to start: of several estimates, that of the Pod that is served
-// first. Without any on the Pods, it is that of their task's status, which is written later. It is nil if there is none; the task may be nil.
+// EstimatedStart returns when gpu-scheduler expects waiting Pods to start: of several estimates, that of the Pod that
+// is served first. Without any on the Pods, it is that of their task's status, which is written later. It is nil if
+// there is none; the task may be nil.
 func EstimatedStart(task *v1.GPUTask, pods []*corev1.Pod) *v1.StartEstimate {
 	var first *v1.StartEstimate
 	for _, pod := range pods {

@@ -40,9 +40,9 @@ type Explanation struct {
 	// WaitingReason is why its Pods have no nodes, as their scheduler has said it; nil if it has said nothing. Only
 	// gpu-scheduler says more than a message.
 	WaitingReason *v1.WaitingReason `json:"waitingReason,omitempty"`
-	// Position is its position, from 1, among the Queue tasks that wait for nodes; 0 if
-	// it does not wait. Ahead are the tasks before it, in order. With GPUQueues, only what waits in its queue counts, and
-	// that of other controllers counts, too.
+	// Position is its position, from 1, among the Queue tasks that wait for nodes; 0 if it does not wait. Ahead are the
+	// tasks before it, in order. With GPUQueues, only what waits in its queue counts, and that of other controllers
+	// counts, too.
 	Position int      `json:"position,omitempty"`
 	Queue    int      `json:"queue,omitempty"`
 	Ahead    []string `json:"ahead,omitempty"`

@@ -15,8 +15,8 @@ import (
 
 // Free is how the GPUs of the nodes that a Pod may run on are used.
 type Free struct {
-	// Nodes is the number of these nodes, Closed how many of them take no Pods with GPUs now
-	// since they are cordoned or not ready, or their kubelets offer no GPUs. The GPUs of closed nodes are not counted below.
+	// Nodes is the number of these nodes, Closed how many of them take no Pods with GPUs now since they are cordoned or
+	// not ready, or their kubelets offer no GPUs. The GPUs of closed nodes are not counted below.
 	Nodes  int `json:"nodes"`
 	Closed int `json:"closed,omitempty"`
 	// Profile is that of the MIG slices that the Pod asks for, which are then counted instead of GPUs;

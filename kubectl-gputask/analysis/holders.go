@@ -99,7 +99,8 @@ func (v *View) reservedFor() map[string]map[int]string {
 	return byNode
 }
 
-// cardsOf returns the indices of reserved cards. On nodes without an agent the exact cards are unknown: the last free ones are taken.
+// cardsOf returns the indices of reserved cards. On nodes without an agent the exact cards are unknown: the last free
+// ones are taken.
 func (v *View) cardsOf(one *reservation.Reservation, node string, taken map[int]string) []int {
 	if cards := one.Indices(v.Cards[node]); len(cards) > 0 {
 		return cards
@@ -131,7 +132,8 @@ func (v *View) MoveCost(holder *Holder) (MoveCost, bool) {
 	return answer, true
 }
 
-// GPUsOf returns what the node agent has published about the GPUs of a node, by their index in the engine; nil without an agent.
+// GPUsOf returns what the node agent has published about the GPUs of a node, by their index in the engine; nil without
+// an agent.
 func (v *View) GPUsOf(node *corev1.Node) map[int]*inventory.GPU {
 	text := node.Annotations[inventory.Annotation]
 	if text == "" {

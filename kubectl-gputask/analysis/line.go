@@ -27,8 +27,8 @@ type Line struct {
 	QueuesUnknown bool `json:"queuesUnknown,omitempty"`
 }
 
-// LineEntry is a task, or a gang or Pod of another controller, that waits for GPUs or holds some. What has lost some of its Pods, and an
-// array, may do both.
+// LineEntry is a task, or a gang or Pod of another controller, that waits for GPUs or holds some. What has lost some of
+// its Pods, and an array, may do both.
 type LineEntry struct {
 	// Queue is its GPUQueue; empty for none.
 	Queue string `json:"queue,omitempty"`
@@ -38,8 +38,8 @@ type LineEntry struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// GPUs are what its waiting Pods ask for, or its running Pods hold, written as gpu-amount of a task. Model is the only one
-	// that it accepts, or empty.
+	// GPUs are what its waiting Pods ask for, or its running Pods hold, written as gpu-amount of a task. Model is the
+	// only one that it accepts, or empty.
 	GPUs  string `json:"gpus"`
 	Model string `json:"model,omitempty"`
 	// Pods is how many these are.
@@ -110,8 +110,8 @@ func NewLine(objects *LineObjects) *Line {
 	return line
 }
 
-// order sorts what waits as gpu-scheduler says; what it has not said anything about yet fills the gaps, as it would with its
-// default policy.
+// order sorts what waits as gpu-scheduler says; what it has not said anything about yet fills the gaps, as it would
+// with its default policy.
 func (l *Line) order(objects *LineObjects) {
 	l.rank(objects.Queues, objects.Ledger)
 	l.fillGaps()
@@ -192,8 +192,8 @@ func runtimeOf(queues *Queues, queue string, declared time.Duration) queueing.Ru
 	return gpuqueue.DeclaredRuntime(nil, queue, declared)
 }
 
-// CompareTurns compares two waiting entries: those that are served first come first, as far as that is known here, those that are
-// refused last.
+// CompareTurns compares two waiting entries: those that are served first come first, as far as that is known here,
+// those that are refused last.
 func CompareTurns(a, b LineEntry) int {
 	return cmp.Or(cmp.Compare(refusedLast(&a), refusedLast(&b)), cmp.Compare(a.turn, b.turn))
 }

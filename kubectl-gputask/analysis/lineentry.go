@@ -180,7 +180,8 @@ func (g *gathered) entry(queues *Queues, pods []*corev1.Pod) (LineEntry, queuein
 	return entry, amount
 }
 
-// notCreated returns the Pods that a task would have if they could be created, and the condition that says why they can't.
+// notCreated returns the Pods that a task would have if they could be created, and the condition that says why they
+// can't.
 func notCreated(task *v1.GPUTask) ([]*corev1.Pod, *metav1.Condition) {
 	if task == nil {
 		return nil, nil

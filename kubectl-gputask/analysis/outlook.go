@@ -48,8 +48,8 @@ const (
 // Outlook is when and where waiting Pods can be scheduled.
 type Outlook struct {
 	Verdict Verdict `json:"verdict"`
-	// Problem is what is wrong with the request, or why its queue does not let it start; only for Invalid, QueueRefuses,
-	// QueueLimit, and AfterPreemption if others have to give back GPUs because of a limit.
+	// Problem is what is wrong with the request, or why its queue does not let it start; only for Invalid,
+	// QueueRefuses, QueueLimit, and AfterPreemption if others have to give back GPUs because of a limit.
 	Problem string `json:"problem,omitempty"`
 	// Places are where the Pods go according to the verdict.
 	Places []Place `json:"places,omitempty"`
@@ -138,8 +138,8 @@ func (v *View) explain(o *Outlook, gang *snapshot.Members[*corev1.Pod]) error {
 	return nil
 }
 
-// preemptWithinLimits does so for a gang whose queue may not hold it now: others below the ancestor whose limit is in the way
-// may have to give back GPUs.
+// preemptWithinLimits does so for a gang whose queue may not hold it now: others below the ancestor whose limit is in
+// the way may have to give back GPUs.
 func (v *View) preemptWithinLimits(o *Outlook, w *clusterview.Waiting) error {
 	taken := v.reclaimFor(w)
 	if !taken.Reclaims() || !preemption.Preempts(w.Pods[0]) {
@@ -148,8 +148,9 @@ func (v *View) preemptWithinLimits(o *Outlook, w *clusterview.Waiting) error {
 	return v.preempt(o, w, taken)
 }
 
-// preempt changes the verdict if preempting Pods of a lower priority, or taking back GPUs that other queues have borrowed, makes
-// room. If the best victims are more than their queues have to give back, others are looked for, as gpu-scheduler does.
+// preempt changes the verdict if preempting Pods of a lower priority, or taking back GPUs that other queues have
+// borrowed, makes room. If the best victims are more than their queues have to give back, others are looked for, as
+// gpu-scheduler does.
 func (v *View) preempt(o *Outlook, w *clusterview.Waiting, taken *preemption.Queues) error {
 	plan, victims, err := v.victims(w, taken)
 	if err == nil && plan != nil && taken != nil && !taken.Permits(victims) {

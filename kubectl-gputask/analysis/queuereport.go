@@ -13,8 +13,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
-// QueueReport is all about a queue: what it gets and holds, who waits in it, and how it compares with others that have waiting work.
-// The numbers are those of the queues' statuses: see Queues.Refresh.
+// QueueReport is all about a queue: what it gets and holds, who waits in it, and how it compares with others that have
+// waiting work. The numbers are those of the queues' statuses: see Queues.Refresh.
 type QueueReport struct {
 	Queue *v1.GPUQueue `json:"queue"`
 	// Problem is what is wrong with the queue; empty if nothing is.
@@ -25,10 +25,11 @@ type QueueReport struct {
 	Ancestors []Ancestor `json:"ancestors,omitempty"`
 	// Children are the queues that are parts of it.
 	Children []string `json:"children,omitempty"`
-	// Share is the part of what its parent is due, by the weights of those siblings that have used something or wait; 0 to 1.
+	// Share is the part of what its parent is due, by the weights of those siblings that have used something or wait; 0
+	// to 1.
 	Share float64 `json:"share"`
-	// MaxRuntimeSeconds, DefaultRuntimeSeconds, Priorities and Reclaim are what holds for the queue, its own or inherited; 0 and empty for
-	// no restriction.
+	// MaxRuntimeSeconds, DefaultRuntimeSeconds, Priorities and Reclaim are what holds for the queue, its own or
+	// inherited; 0 and empty for no restriction.
 	MaxRuntimeSeconds     int64              `json:"maxRuntimeSeconds,omitempty"`
 	DefaultRuntimeSeconds int64              `json:"defaultRuntimeSeconds,omitempty"`
 	Priorities            []string           `json:"priorities,omitempty"`
@@ -122,8 +123,8 @@ func (q *Queues) resources(queue *v1.GPUQueue) []QueueResource {
 	return list
 }
 
-// share returns the part of what a queue's parent is due that is due to the queue, as queueing.Factors shares it out between
-// siblings: those without work are left out, except the queue itself.
+// share returns the part of what a queue's parent is due that is due to the queue, as queueing.Factors shares it out
+// between siblings: those without work are left out, except the queue itself.
 func (q *Queues) share(name string) float64 {
 	parent, weights := q.parent(name), 0
 	for _, other := range q.Tree.Queues() {

@@ -27,8 +27,8 @@ type Queues struct {
 	namespaces map[string]*corev1.Namespace
 }
 
-// NewQueues returns the GPUQueues of a cluster; nil if there are none. Which queue a Pod is in that names none depends on the
-// namespaces.
+// NewQueues returns the GPUQueues of a cluster; nil if there are none. Which queue a Pod is in that names none depends
+// on the namespaces.
 func NewQueues(objects []*v1.GPUQueue, namespaces []*corev1.Namespace) *Queues {
 	if len(objects) == 0 {
 		return nil
@@ -52,8 +52,8 @@ func UnknownQueues() *Queues { return &Queues{} }
 // known reports whether there are queues, and it is known which.
 func (q *Queues) known() bool { return q != nil && q.Tree != nil }
 
-// Assign returns the queue of a Pod, and why the Pod may not use it. If the queues or the Pod's namespace are not known, it is the queue that
-// the Pod names.
+// Assign returns the queue of a Pod, and why the Pod may not use it. If the queues or the Pod's namespace are not
+// known, it is the queue that the Pod names.
 func (q *Queues) Assign(pod *corev1.Pod) queueing.Assignment {
 	switch applicant, known := q.applicant(pod); {
 	case q == nil:
@@ -74,8 +74,8 @@ func (q *Queues) applicant(pod *corev1.Pod) (applicant queueing.Applicant, known
 	return gpuqueue.Applicant(pod, q.namespaces[pod.Namespace]), true
 }
 
-// holder returns the queue that a running Pod counts for. If the queues or the Pod's namespace are not known, it is the queue that the Pod
-// names.
+// holder returns the queue that a running Pod counts for. If the queues or the Pod's namespace are not known, it is the
+// queue that the Pod names.
 func (q *Queues) holder(pod *corev1.Pod) string {
 	applicant, known := q.applicant(pod)
 	switch {
@@ -104,9 +104,9 @@ func (q *Queues) factor(queue string) float64 {
 	return 1
 }
 
-// Refresh replaces what the queues' statuses say about what they hold and wait for by what the Pods show, if all Pods of the cluster
-// are known: a status may be a minute old. The nodes have the models of the GPUs. What was used remains as it is: gpu-scheduler decides by
-// that of the statuses, too.
+// Refresh replaces what the queues' statuses say about what they hold and wait for by what the Pods show, if all Pods
+// of the cluster are known: a status may be a minute old. The nodes have the models of the GPUs. What was used remains
+// as it is: gpu-scheduler decides by that of the statuses, too.
 func (q *Queues) Refresh(pods []*corev1.Pod, nodes []*corev1.Node) {
 	byName := make(map[string]*corev1.Node, len(nodes))
 	for _, node := range nodes {

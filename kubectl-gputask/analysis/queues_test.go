@@ -48,8 +48,8 @@ func waitingPod(name, queue string, gpus int64) *corev1.Pod {
 	return pod
 }
 
-// TestTheLedgerOfStatusesIsThatOfThePods compares what queues hold by their Pods with what it is by the statuses that the
-// controller writes about the same Pods.
+// TestTheLedgerOfStatusesIsThatOfThePods compares what queues hold by their Pods with what it is by the statuses that
+// the controller writes about the same Pods.
 func TestTheLedgerOfStatusesIsThatOfThePods(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

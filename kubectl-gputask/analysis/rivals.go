@@ -37,14 +37,14 @@ type Rival struct {
 	Turn    Turn   `json:"turn"`
 	// Why is the turn in one sentence.
 	Why string `json:"why"`
-	// TakesBack is true if GPUs that the queue in question has borrowed may be taken back for the rival's next task, and GivesBack if it is
-	// the other way round.
+	// TakesBack is true if GPUs that the queue in question has borrowed may be taken back for the rival's next task,
+	// and GivesBack if it is the other way round.
 	TakesBack bool `json:"takesBack,omitempty"`
 	GivesBack bool `json:"givesBack,omitempty"`
 }
 
-// rivals returns the other queues that have waiting work of their own: those that are served before a queue, equal ones, and those
-// after it.
+// rivals returns the other queues that have waiting work of their own: those that are served before a queue, equal
+// ones, and those after it.
 func (q *Queues) rivals(name string, line *Line) []Rival {
 	ledger, parent := q.ledger(), q.parent(name)
 	var list []Rival
@@ -94,7 +94,8 @@ func (q *Queues) lenders(name string, ledger *queueing.Ledger, line *Line) map[s
 	return lenders
 }
 
-// next returns what the next task of a queue asks for; if it may not be seen, a single GPU of a model that the queue waits for.
+// next returns what the next task of a queue asks for; if it may not be seen, a single GPU of a model that the queue
+// waits for.
 func (q *Queues) next(name string, line *Line) queueing.Amounts {
 	for i := range line.Waiting {
 		if entry := &line.Waiting[i]; entry.Queue == name && !entry.Refused {
@@ -136,8 +137,9 @@ type standing struct {
 	factor float64
 	// used is true if the factor is known: there is none as long as nothing was used.
 	used bool
-	// level is the queue itself or its ancestor that is compared with the other queue's: the two have the same
-	// parent, or are roots. It is empty for a queue whose parts include the other one: its own tasks have no guarantee beside theirs.
+	// level is the queue itself or its ancestor that is compared with the other queue's: the two have the same parent,
+	// or are roots. It is empty for a queue whose parts include the other one: its own tasks have no guarantee beside
+	// theirs.
 	level string
 	// guaranteed is true if the queue's next task fits into what level is guaranteed and does not hold
 	// yet.

@@ -27,8 +27,8 @@ type WhatIf struct {
 	Ahead int `json:"ahead"`
 	// InQueue is the GPUQueue that it would be in; nil for none.
 	InQueue *QueuePlace `json:"inQueue,omitempty"`
-	// Equal is a task that waits already and asks for the same, for which gpu-scheduler has estimated the start; nil if there is
-	// none.
+	// Equal is a task that waits already and asks for the same, for which gpu-scheduler has estimated the start; nil if
+	// there is none.
 	Equal *EqualTask `json:"equal,omitempty"`
 	// DependsOn are tasks that it would wait for first; the outlook ignores them.
 	DependsOn []string `json:"dependsOn,omitempty"`
@@ -64,7 +64,8 @@ func (v *View) WhatIf(task *clusterview.Task) *WhatIf {
 	return answer
 }
 
-// equal returns the last of the waiting tasks that ask for the same as a hypothetical one, of those whose start is estimated.
+// equal returns the last of the waiting tasks that ask for the same as a hypothetical one, of those whose start is
+// estimated.
 func (v *View) equal(task *clusterview.Task) *EqualTask {
 	var last *EqualTask
 	queue, asked := v.queues.Assign(task.Pods[0]).Queue, askedBy(task.GPUTask)

@@ -20,7 +20,8 @@ import (
 // FieldManager is the manager that the API server records for the fields that are set here.
 const FieldManager = "kubectl-gputask"
 
-// Suspend sets spec.suspend of a task; already is true if there was nothing to do. The UID keeps a new task of the same name unchanged.
+// Suspend sets spec.suspend of a task; already is true if there was nothing to do. The UID keeps a new task of the same
+// name unchanged.
 func Suspend(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, suspend bool) (already bool, err error) {
 	done := "resumed"
 	if suspend {

@@ -21,7 +21,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
-// Rerun creates a task anew that has finished, under a name, or without one under the next free one: train-r2 after train. create creates it.
+// Rerun creates a task anew that has finished, under a name, or without one under the next free one: train-r2 after
+// train. create creates it.
 func Rerun(ctx context.Context, clients *cluster.Clients, old *v1.GPUTask, name string, create func(*v1.GPUTask) (*v1.GPUTask, error)) (*v1.GPUTask, error) {
 	if !gputask.IsFinished(old) {
 		return nil, fmt.Errorf("task %s can't be run again: it has not finished, it is %s", old.Name, cmp.Or(old.Status.Phase, "new"))

@@ -21,7 +21,8 @@ import (
 // slowPeriod is how often what seldom changes is listed. The roles for viewers let them list it, not watch it.
 const slowPeriod = 10 * time.Second
 
-// Follower keeps a whole observation up to date, with the queues, the budgets and the PriorityClasses. It is safe for concurrent use.
+// Follower keeps a whole observation up to date, with the queues, the budgets and the PriorityClasses. It is safe for
+// concurrent use.
 type Follower struct {
 	*Watcher
 	clients *Clients

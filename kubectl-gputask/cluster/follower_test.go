@@ -19,7 +19,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// TestAFollowerThatMayNotSeeEverythingWatchesNothing: whoever asks for one again later would otherwise have more and more watches.
+// TestAFollowerThatMayNotSeeEverythingWatchesNothing: whoever asks for one again later would otherwise have more and
+// more watches.
 func TestAFollowerThatMayNotSeeEverythingWatchesNothing(t *testing.T) {
 	t.Parallel()
 	for _, forbidden := range []string{"nodes", "pods", "poddisruptionbudgets", "priorityclasses"} {

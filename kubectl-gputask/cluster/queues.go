@@ -41,8 +41,9 @@ func (l *QueueList) ForAnalysis() *analysis.Queues {
 // queuesForbidden is why the queues are not known to who may not list them.
 const queuesForbidden = "you may not list gpuqueues, which the ClusterRole gpuqueues-view allows"
 
-// ListQueues lists the GPUQueues, with the namespaces that decide who is in them. It is no error if the cluster has no such kind, or the
-// user may not list them. If not all namespaces may be listed, the given ones are read one by one, as far as that is allowed.
+// ListQueues lists the GPUQueues, with the namespaces that decide who is in them. It is no error if the cluster has no
+// such kind, or the user may not list them. If not all namespaces may be listed, the given ones are read one by one, as
+// far as that is allowed.
 func ListQueues(ctx context.Context, clients *Clients, namespaces ...string) (*QueueList, error) {
 	list, err := clients.Tasks.FalldioV1().GPUQueues().List(ctx, metav1.ListOptions{})
 	switch {

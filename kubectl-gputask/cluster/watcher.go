@@ -36,7 +36,8 @@ type WatcherOptions struct {
 	Levels snapshot.Levels
 	// Warn returns the handler of the errors of a watch.
 	Warn func(what string) cache.WatchErrorHandlerWithContext
-	// Changed is called after anything has changed, and PodGone after a Pod was deleted; both may be nil, and must not block.
+	// Changed is called after anything has changed, and PodGone after a Pod was deleted; both may be nil, and must not
+	// block.
 	Changed func()
 	PodGone func(*corev1.Pod)
 }

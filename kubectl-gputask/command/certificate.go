@@ -22,8 +22,8 @@ type encryption struct {
 	description string
 }
 
-// certificate returns how the page in the cluster is served: with the certificate of the flags, or with one that is made now, which browsers
-// warn about.
+// certificate returns how the page in the cluster is served: with the certificate of the flags, or with one that is
+// made now, which browsers warn about.
 func (d *page) certificate() (*encryption, error) {
 	switch {
 	case d.plainHTTP:
@@ -77,7 +77,8 @@ func makeCertificate() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// certificateOfFiles reads the files at each handshake, because what renews certificates replaces them. It fails if they can't be read now.
+// certificateOfFiles reads the files at each handshake, because what renews certificates replaces them. It fails if
+// they can't be read now.
 func (d *page) certificateOfFiles() (*encryption, error) {
 	read := func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(d.certFile, d.keyFile)

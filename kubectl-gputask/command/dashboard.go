@@ -235,7 +235,8 @@ func (d *page) ownClients() (*cluster.Clients, error) {
 	return cluster.InCluster()
 }
 
-// serve serves the page until ctx ends, with TLS if it is configured. begin is called when it can be opened, and what it returns at the end.
+// serve serves the page until ctx ends, with TLS if it is configured. begin is called when it can be opened, and what
+// it returns at the end.
 func (d *page) serve(ctx context.Context, options *dashboard.Options, listener net.Listener, encryption *tls.Config, begin func() (end func())) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

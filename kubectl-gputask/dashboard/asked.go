@@ -78,7 +78,8 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request, viewer *access.V
 // maxHours is how far back the history may be asked for.
 const maxHours = 24 * 31
 
-// history answers with how the GPUs were used: from Prometheus, or, without one or while it does not answer, as far as it was seen here.
+// history answers with how the GPUs were used: from Prometheus, or, without one or while it does not answer, as far as
+// it was seen here.
 func (s *Server) history(_ http.ResponseWriter, r *http.Request, _ *access.Viewer) (rows.History, error) {
 	hours, err := strconv.Atoi(r.URL.Query().Get("hours"))
 	if err != nil || hours < 1 || hours > maxHours {

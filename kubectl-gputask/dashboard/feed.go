@@ -26,12 +26,13 @@ import (
 const (
 	// shortestPause is between two looks at the cluster: people don't see changes that are nearer to each other.
 	shortestPause = 200 * time.Millisecond
-	// pauseFactor is how many times longer a pause is than the look before it, so that a large cluster costs a third of a CPU at most.
+	// pauseFactor is how many times longer a pause is than the look before it, so that a large cluster costs a third of
+	// a CPU at most.
 	pauseFactor = 2
 	// samplePeriod is how often the history is continued at most; each sample takes a look.
 	samplePeriod = 15 * time.Second
-	// idleFactor is how many times as long as the last look the pause before the next sample is at least, without viewers, so that samples of a
-	// large cluster cost a hundredth of a CPU.
+	// idleFactor is how many times as long as the last look the pause before the next sample is at least, without
+	// viewers, so that samples of a large cluster cost a hundredth of a CPU.
 	idleFactor = 100
 	// liveSamples is how many of the last samples viewers are sent as they come.
 	liveSamples = 240
@@ -113,7 +114,8 @@ func (f *feed) watched() bool {
 	return f.viewers > 0
 }
 
-// run looks at the cluster whenever it has changed and somebody sees it, and from time to time for the history, until ctx ends.
+// run looks at the cluster whenever it has changed and somebody sees it, and from time to time for the history, until
+// ctx ends.
 func (f *feed) run(ctx context.Context) error {
 	go f.health.run(ctx, f.watched)
 	follower, err := f.follow(ctx)
@@ -150,7 +152,8 @@ func (f *feed) run(ctx context.Context) error {
 	}
 }
 
-// isSampleDue reports whether the history is continued without viewers, given the time since the last look and how long that took.
+// isSampleDue reports whether the history is continued without viewers, given the time since the last look and how long
+// that took.
 func isSampleDue(since, took time.Duration) bool { return since >= idleFactor*took }
 
 // follow begins to watch the cluster. While the API server does not answer, it tries again.
@@ -173,7 +176,8 @@ func (f *feed) follow(ctx context.Context) (*cluster.Follower, error) {
 	}
 }
 
-// warn returns the handler of the errors of a watch. The page shows that the API server can't be reached, so the log need not.
+// warn returns the handler of the errors of a watch. The page shows that the API server can't be reached, so the log
+// need not.
 func warn(what string) cache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, _ *cache.Reflector, err error) {
 		klog.FromContext(ctx).V(1).Info("Watching was interrupted; trying again", "what", what, "err", err)

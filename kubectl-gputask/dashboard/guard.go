@@ -17,12 +17,14 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/access"
 )
 
-// contentSecurityPolicy lets the page load only what this server has, and talk only to it. Nothing may be written as HTML.
+// contentSecurityPolicy lets the page load only what this server has, and talk only to it. Nothing may be written as
+// HTML.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// guard has every response carry the headers that keep a browser from doing more with it than showing the page, and turns away requests that
-// another page has a browser send: those for another host (DNS rebinding), or from another origin.
+// guard has every response carry the headers that keep a browser from doing more with it than showing the page, and
+// turns away requests that another page has a browser send: those for another host (DNS rebinding), or from another
+// origin.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -44,8 +46,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// isHost reports whether the page is served under a name: only then the answer is for the page, and not for one whose name was made to
-// point here.
+// isHost reports whether the page is served under a name: only then the answer is for the page, and not for one whose
+// name was made to point here.
 func (s *Server) isHost(host string) bool {
 	if len(s.options.Hosts) == 0 {
 		return true
@@ -56,7 +58,8 @@ func (s *Server) isHost(host string) bool {
 	return slices.Contains(s.options.Hosts, host)
 }
 
-// sameOrigin reports whether a request does not come from another page. Browsers say where one comes from; programs need not.
+// sameOrigin reports whether a request does not come from another page. Browsers say where one comes from; programs
+// need not.
 func sameOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		// Links from elsewhere may open the page, which holds no secret.
@@ -107,7 +110,8 @@ func senderOf(r *http.Request) access.Sender {
 	return access.Sender{Address: address, Token: tokenOf(r)}
 }
 
-// tokenOf returns the token of a request; empty for none. It is in a header, which no other page can have a browser send along.
+// tokenOf returns the token of a request; empty for none. It is in a header, which no other page can have a browser
+// send along.
 func tokenOf(r *http.Request) string {
 	scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !found || !strings.EqualFold(scheme, "Bearer") {

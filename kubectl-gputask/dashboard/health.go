@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// healthPeriod is how often the API server is asked whether it answers, while somebody looks, and healthTimeout how long it may take.
+	// healthPeriod is how often the API server is asked whether it answers, while somebody looks, and healthTimeout how
+	// long it may take.
 	healthPeriod  = 2 * time.Second
 	healthTimeout = 5 * time.Second
 )
@@ -80,7 +81,8 @@ func (h *health) trouble() (problem string, since time.Time) {
 	return h.problem, h.since
 }
 
-// isUnreachable reports whether an error may go away by itself: the API server did not answer, or is starting or stopping.
+// isUnreachable reports whether an error may go away by itself: the API server did not answer, or is starting or
+// stopping.
 func isUnreachable(err error) bool {
 	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)

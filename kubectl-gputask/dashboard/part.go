@@ -16,14 +16,15 @@ import (
 )
 
 const (
-	// partPeriod is how often the tasks of a namespace are listed for a user who may not see the whole cluster, while somebody looks.
+	// partPeriod is how often the tasks of a namespace are listed for a user who may not see the whole cluster, while
+	// somebody looks.
 	partPeriod = 3 * time.Second
 	// rightsPeriod is how often such a user's rights are tried again.
 	rightsPeriod = 30 * time.Second
 )
 
-// showPart shows a user who may not see the whole cluster the tasks of one namespace, and why not more. It returns when it is time to try
-// the whole cluster again.
+// showPart shows a user who may not see the whole cluster the tasks of one namespace, and why not more. It returns when
+// it is time to try the whole cluster again.
 func (f *feed) showPart(ctx context.Context, forbidden error) {
 	deadline := f.options.Clock.After(rightsPeriod)
 	for {

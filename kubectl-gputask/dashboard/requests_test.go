@@ -24,7 +24,8 @@ import (
 	taskfake "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/fake"
 )
 
-// serverWith returns a server for a viewer of a cluster with the task train, its Pod train-0, and a Pod of somebody else.
+// serverWith returns a server for a viewer of a cluster with the task train, its Pod train-0, and a Pod of somebody
+// else.
 func serverWith(tb testing.TB) (*Server, *cluster.Clients) {
 	tb.Helper()
 	task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "default", UID: "train"}, Status: v1.GPUTaskStatus{Phase: v1.PhaseRunning}}

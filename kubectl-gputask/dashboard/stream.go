@@ -20,7 +20,8 @@ import (
 const (
 	// admitPeriod is how often it is asked again whether a viewer may see what is streamed.
 	admitPeriod = 30 * time.Second
-	// keepAlivePeriod is how often something is sent if nothing has changed, so that neither side takes the other for gone.
+	// keepAlivePeriod is how often something is sent if nothing has changed, so that neither side takes the other for
+	// gone.
 	keepAlivePeriod = 10 * time.Second
 	// writeTimeout is for viewers that don't read.
 	writeTimeout = 30 * time.Second
@@ -91,7 +92,8 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request, _ *access.Viewer) 
 
 var errQuiet = errors.New("nothing has changed")
 
-// admitAgain ends a stream when its viewer may no longer see it. The page then connects again, and is told why it may not.
+// admitAgain ends a stream when its viewer may no longer see it. The page then connects again, and is told why it may
+// not.
 func (s *Server) admitAgain(ctx context.Context, end context.CancelCauseFunc, sender access.Sender) {
 	cluster.Every(ctx, s.options.Clock, admitPeriod, func() {
 		var refusal *access.RefusedError

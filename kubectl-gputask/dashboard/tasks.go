@@ -27,7 +27,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
 
-// failWith answers with an error: one of a request to the API server in its own words, which name the field and the missing right.
+// failWith answers with an error: one of a request to the API server in its own words, which name the field and the
+// missing right.
 func failWith(w http.ResponseWriter, err error) {
 	var status apierrors.APIStatus
 	var known *statusError
@@ -43,7 +44,8 @@ func failWith(w http.ResponseWriter, err error) {
 	}
 }
 
-// task answers with all about a task. It is read with the viewer's rights; what it depends on is known from the last look.
+// task answers with all about a task. It is read with the viewer's rights; what it depends on is known from the last
+// look.
 func (s *Server) task(_ http.ResponseWriter, r *http.Request, viewer *access.Viewer) (*rows.TaskDetails, error) {
 	ctx, namespace, name := r.Context(), r.PathValue("namespace"), r.PathValue("name")
 	task, err := viewer.Clients.Tasks.FalldioV1().GPUTasks(namespace).Get(ctx, name, metav1.GetOptions{})

@@ -125,7 +125,8 @@ func EntryReason(entry *analysis.LineEntry) string {
 	return behind + ": " + reason
 }
 
-// interval returns an estimate as "14:10 to 14:40, likely 14:20", with another word between the first two times if that is wanted.
+// interval returns an estimate as "14:10 to 14:40, likely 14:20", with another word between the first two times if that
+// is wanted.
 func (p *Page) interval(estimate *v1.StartEstimate, to string) string {
 	earliest, latest, likely := p.timeOfDay(estimate.Earliest.Time), p.timeOfDay(estimate.Latest.Time), p.timeOfDay(estimate.Likely.Time)
 	switch {

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// harmless replaces what a terminal would carry out instead of showing it, except for our own styles: texts of the cluster may be anybody's.
-// ESC and CR are shown as kubectl shows them; the others are backspace and the one-character forms of escape sequences (C1).
+// harmless replaces what a terminal would carry out instead of showing it, except for our own styles: texts of the
+// cluster may be anybody's. ESC and CR are shown as kubectl shows them; the others are backspace and the one-character
+// forms of escape sequences (C1).
 var harmless = strings.NewReplacer(slices.Concat(ownStyles(), []string{"\x1b", "^[", "\r", `\r`, "\b", `\b`}, oneCharacterForms())...)
 
 func oneCharacterForms() []string {
@@ -32,8 +33,8 @@ func ownStyles() []string {
 	return pairs
 }
 
-// Safe returns a writer of text for a terminal that shows the escape sequences of others instead of having them carried out. A sequence of our own
-// must not be split between two writes.
+// Safe returns a writer of text for a terminal that shows the escape sequences of others instead of having them carried
+// out. A sequence of our own must not be split between two writes.
 func Safe(to io.Writer) io.Writer { return safeWriter{to} }
 
 type safeWriter struct{ to io.Writer }

@@ -16,7 +16,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
-// The functions of this file return the sentences of the commands one by one, for the page in a browser, which lays them out itself.
+// The functions of this file return the sentences of the commands one by one, for the page in a browser, which lays
+// them out itself.
 
 // Pair is a name with what it stands for: "Free" and "3 of 16 GPUs on 2 nodes".
 type Pair struct {

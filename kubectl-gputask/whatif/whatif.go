@@ -27,8 +27,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
 
-// Ask answers for one task, and returns the view of the cluster that the answer is about. If the task fits now, it stays in the
-// observation, with its Pods placed, for the tasks after it.
+// Ask answers for one task, and returns the view of the cluster that the answer is about. If the task fits now, it
+// stays in the observation, with its Pods placed, for the tasks after it.
 func Ask(observed *cluster.Observation, task *v1.GPUTask) (*analysis.View, *analysis.WhatIf, error) {
 	imagined, err := analysis.NewHypothetical(task, analysis.GPUResource(observed.Nodes), observed.Priorities.Admit, metav1.NewTime(observed.Now))
 	if err != nil {

@@ -22,7 +22,8 @@ const (
 
 	nodeMonitorPeriod = 2 * time.Second
 
-	// journalMegabytes is enough for some thousand decisions in a small cluster, and journalPath where gpu-scheduler serves them.
+	// journalMegabytes is enough for some thousand decisions in a small cluster, and journalPath where gpu-scheduler
+	// serves them.
 	journalMegabytes = 64
 	journalPath      = "/debug/gputask/journal"
 

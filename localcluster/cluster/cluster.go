@@ -260,7 +260,8 @@ func (c *cluster) kubeconfigOf(program, user string) string {
 	return c.layout.userKubeconfig(user)
 }
 
-// journal returns where gpu-scheduler keeps the journal of its decisions, as its configuration says it; nil if nobody shows it.
+// journal returns where gpu-scheduler keeps the journal of its decisions, as its configuration says it; nil if nobody
+// shows it.
 func (c *cluster) journal() map[string]any {
 	if c.options.Dashboard == "" {
 		return nil

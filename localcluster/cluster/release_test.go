@@ -68,7 +68,8 @@ func TestAComponentOfAnotherReleaseRunsInsteadOfOurs(t *testing.T) {
 func script(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "program")
-	// A program that another test starts meanwhile would inherit the open file, which can't be run until that has begun.
+	// A program that another test starts meanwhile would inherit the open file, which can't be run until that has
+	// begun.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o700); err != nil {

@@ -62,7 +62,8 @@ func withDefaultProfile(value any) ([]any, error) {
 	return append(profiles, other), nil
 }
 
-// keepJournal has the scheduler write the journal of its decisions, unless the configuration says something else about it.
+// keepJournal has the scheduler write the journal of its decisions, unless the configuration says something else about
+// it.
 func keepJournal(profiles []any, journal map[string]any) {
 	for _, profile := range profiles {
 		fields, _ := profile.(map[string]any)

@@ -32,8 +32,8 @@ patches:
 `
 )
 
-// writeKustomization writes the kustomization to install, and returns its folder: that of the artifacts, but with the names
-// that the schedulers of a local cluster have.
+// writeKustomization writes the kustomization to install, and returns its folder: that of the artifacts, but with the
+// names that the schedulers of a local cluster have.
 func (c *cluster) writeKustomization() (string, error) {
 	names, err := schedulerNames(c.options.SchedulerConfig)
 	if err != nil {
@@ -50,8 +50,8 @@ func (c *cluster) writeKustomization() (string, error) {
 	return folder, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600)
 }
 
-// schedulerNames returns the names of the schedulers of a local cluster, as its configuration says: Pods that name none are placed
-// in any case, by gpu-scheduler or kube-scheduler.
+// schedulerNames returns the names of the schedulers of a local cluster, as its configuration says: Pods that name none
+// are placed in any case, by gpu-scheduler or kube-scheduler.
 func schedulerNames(config []byte) ([]string, error) {
 	var fields struct {
 		Profiles []struct {

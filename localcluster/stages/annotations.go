@@ -26,20 +26,20 @@ const (
 	// moment at which the Pod will end. It outlives a restart of KWOK. Changing
 	// it changes the end.
 	AnnotationFinishAt = "simulation.falldio.com/finish-at"
-	// AnnotationRefusedBy lists the nodes, separated by commas, whose kubelets refuse the Pod, or is EveryNode: the Pod has
-	// failed before any container has started.
+	// AnnotationRefusedBy lists the nodes, separated by commas, whose kubelets refuse the Pod, or is EveryNode: the Pod
+	// has failed before any container has started.
 	AnnotationRefusedBy = "simulation.falldio.com/refused-by"
 	// AnnotationRefusal is the reason of these refusals, one of Refusals. The default is DefaultRefusal.
 	AnnotationRefusal = "simulation.falldio.com/refusal"
-	// AnnotationStuckOn lists the nodes, separated by commas, on which the Pod does not start, or is EveryNode. It stays there until it
-	// is deleted, unless AnnotationStuckFor says for how long.
+	// AnnotationStuckOn lists the nodes, separated by commas, on which the Pod does not start, or is EveryNode. It
+	// stays there until it is deleted, unless AnnotationStuckFor says for how long.
 	AnnotationStuckOn = "simulation.falldio.com/stuck-on"
 	// AnnotationStuckIn is what the Pod waits for there: StuckInMount, the default, or StuckInImage.
 	AnnotationStuckIn = "simulation.falldio.com/stuck-in"
 	// AnnotationStuckFor says after what time what the Pod waits for there has come, as a Go duration: then it starts.
 	AnnotationStuckFor = "simulation.falldio.com/stuck-for"
-	// AnnotationStuckUntil is written by the simulation when a Pod with AnnotationStuckFor is stuck: the moment at which it
-	// will start. It outlives a restart of KWOK. Changing it changes the start.
+	// AnnotationStuckUntil is written by the simulation when a Pod with AnnotationStuckFor is stuck: the moment at
+	// which it will start. It outlives a restart of KWOK. Changing it changes the start.
 	AnnotationStuckUntil = "simulation.falldio.com/stuck-until"
 	// AnnotationProddedAt is set on Pods that KWOK has missed after a restart: any
 	// change makes it process them.

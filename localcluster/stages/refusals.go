@@ -13,7 +13,8 @@ import (
 // DefaultRefusal is the reason of refusals without AnnotationRefusal: devices that the node's plugin no longer has.
 const DefaultRefusal = "UnexpectedAdmissionError"
 
-// refusals are the messages with which a kubelet of Kubernetes 1.37 refuses Pods, by the reason, without what it writes before each.
+// refusals are the messages with which a kubelet of Kubernetes 1.37 refuses Pods, by the reason, without what it writes
+// before each.
 var refusals = map[string]string{
 	DefaultRefusal:          "Allocate failed due to requested number of devices unavailable for falldio.com/gpu. Requested: 1, Available: 0, which is unexpected",
 	"Evicted":               "The node had condition: [DiskPressure]. ",

@@ -12,8 +12,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
-// Time is GPU time in hundredths of GPU-seconds: shares of GPUs are hundredths, and Pods have times in whole seconds, so
-// that sums are exact.
+// Time is GPU time in hundredths of GPU-seconds: shares of GPUs are hundredths, and Pods have times in whole seconds,
+// so that sums are exact.
 type Time int64
 
 // Seconds returns GPU-seconds.
@@ -40,7 +40,8 @@ func (a Amounts) Plus(b Amounts) Amounts {
 // Key is what GPU time is accounted to.
 type Key struct {
 	Namespace string
-	// Task is the name of a GPUTask, and kind and name of another controller or Pod: "Job/train". Names of GPUTasks have no slash.
+	// Task is the name of a GPUTask, and kind and name of another controller or Pod: "Job/train". Names of GPUTasks
+	// have no slash.
 	Task string
 	// Queue is empty for none.
 	Queue string
@@ -71,8 +72,8 @@ type Book struct {
 	Day time.Time
 	// From and AsOf bound the time that is counted. Both are in the day, or its end, and have whole seconds.
 	From, AsOf time.Time
-	// ResourceVersion is a version of the Pods not later than AsOf: whoever sees all changes since then can go on. It is 0 if
-	// it is not known.
+	// ResourceVersion is a version of the Pods not later than AsOf: whoever sees all changes since then can go on. It
+	// is 0 if it is not known.
 	ResourceVersion uint64
 
 	cells map[cell]Amounts
@@ -80,15 +81,16 @@ type Book struct {
 
 const day = 24 * time.Hour
 
-// Where Books are kept: each in a ConfigMap of this namespace, under this key. The name depends on the day only, and is used again
-// after Days days, so that there are never more.
+// Where Books are kept: each in a ConfigMap of this namespace, under this key. The name depends on the day only, and is
+// used again after Days days, so that there are never more.
 const (
 	StoreNamespace = "gpu-controller-usage"
 	StoreKey       = "usage.json.gz"
 	Days           = 100
 )
 
-// StoreName returns the name of the ConfigMap with the Book of the day of a time. It may still hold that of an earlier day.
+// StoreName returns the name of the ConfigMap with the Book of the day of a time. It may still hold that of an earlier
+// day.
 func StoreName(at time.Time) string {
 	return fmt.Sprintf("gpu-usage-%02d", at.UTC().Unix()/int64(day/time.Second)%Days)
 }
@@ -137,8 +139,8 @@ func (b *Book) Merge(since *Book) {
 	b.AsOf = since.AsOf
 }
 
-// Until returns the Book as if it had been counted until an earlier time of its day. What was counted in the hour of that time is
-// taken to have been used evenly.
+// Until returns the Book as if it had been counted until an earlier time of its day. What was counted in the hour of
+// that time is taken to have been used evenly.
 func (b *Book) Until(at time.Time) *Book {
 	at = second(at)
 	earlier := &Book{Day: b.Day, From: b.From, AsOf: at, ResourceVersion: b.ResourceVersion, cells: map[cell]Amounts{}}

@@ -23,8 +23,8 @@ type Pod struct {
 	LostSince time.Time
 }
 
-// Charge counts what Pods have done since the Book's AsOf, up to another time or the end of the day, which becomes AsOf.
-// It does nothing if that is not later.
+// Charge counts what Pods have done since the Book's AsOf, up to another time or the end of the day, which becomes
+// AsOf. It does nothing if that is not later.
 func (b *Book) Charge(pods []Pod, until time.Time) {
 	until = until.UTC().Truncate(time.Second)
 	if until.After(b.End()) {
@@ -75,7 +75,8 @@ func (p *Pod) lost() time.Duration {
 	return max(second(p.Ended).Sub(since), 0)
 }
 
-// spread calls a function with how many seconds of a period are in each hour of what is to be counted: from AsOf to until.
+// spread calls a function with how many seconds of a period are in each hour of what is to be counted: from AsOf to
+// until.
 func (b *Book) spread(from, to, until time.Time, add func(hour time.Time, seconds int64)) {
 	from, to = second(from), second(to)
 	if from.Before(b.AsOf) {

@@ -184,8 +184,8 @@ func (h *history) integral(until time.Time) map[Key]Amounts {
 	return sums
 }
 
-// TestSumsAreTheIntegralOfTheHistory counts random histories in random steps, by processes that are killed at any time: before a
-// step, or after one that was not written.
+// TestSumsAreTheIntegralOfTheHistory counts random histories in random steps, by processes that are killed at any time:
+// before a step, or after one that was not written.
 func TestSumsAreTheIntegralOfTheHistory(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(25) {

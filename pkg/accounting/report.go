@@ -55,8 +55,8 @@ func ParseBy(text string) ([]string, error) {
 // Report is the answer to a Query.
 type Report struct {
 	By []string
-	// Since and Until are those of the query, in whole hours. CountedSince and CountedUntil bound what there is to tell;
-	// both are zero if there is nothing.
+	// Since and Until are those of the query, in whole hours. CountedSince and CountedUntil bound what there is to
+	// tell; both are zero if there is nothing.
 	Since, Until               time.Time
 	CountedSince, CountedUntil time.Time
 	// Rows have the most GPU time first.

@@ -13,10 +13,10 @@ import (
 // task identifies a task.
 type task struct{ namespace, name string }
 
-// shrink merges rows until there are at most so many cells. Namespaces with many cells come first, until none has more than the
-// others: whatever one of them does, the rows of those with few stay as they are. Sums by queue, namespace, model and label stay as
-// long as it is enough to merge tasks, those with the least GPU time first; then labels are given up. If there are too many namespaces,
-// these are given up, and in the end all that is left but the hours.
+// shrink merges rows until there are at most so many cells. Namespaces with many cells come first, until none has more
+// than the others: whatever one of them does, the rows of those with few stay as they are. Sums by queue, namespace,
+// model and label stay as long as it is enough to merge tasks, those with the least GPU time first; then labels are
+// given up. If there are too many namespaces, these are given up, and in the end all that is left but the hours.
 func (b *Book) shrink(most int) {
 	if len(b.cells) <= most {
 		return
@@ -64,8 +64,8 @@ func fairShare(counts []int, most int) int {
 	return math.MaxInt
 }
 
-// mergeTasks merges the tasks with the least GPU time of each namespace with more than so many cells, by queue, model and label, into one,
-// until it has at most so many cells, or no tasks.
+// mergeTasks merges the tasks with the least GPU time of each namespace with more than so many cells, by queue, model
+// and label, into one, until it has at most so many cells, or no tasks.
 func (b *Book) mergeTasks(share int) {
 	sums, cells := map[task]Time{}, map[task]int{}
 	for where, amounts := range b.cells {

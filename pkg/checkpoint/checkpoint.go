@@ -77,8 +77,8 @@ func Request(pod types.UID, now time.Time) podwrite.Patch {
 	}}
 }
 
-// Confirm returns the change of a Pod that passes on to it when its task last saved its work: whichever clock that is by, a Pod's own
-// annotation is by the clock of its node.
+// Confirm returns the change of a Pod that passes on to it when its task last saved its work: whichever clock that is
+// by, a Pod's own annotation is by the clock of its node.
 func Confirm(pod *corev1.Pod, saved time.Time) podwrite.Metadata {
 	return podwrite.Metadata{Annotations: map[string]string{
 		v1.AnnotationLastCheckpoint: podfacts.NodeTime(pod, saved).UTC().Format(time.RFC3339),

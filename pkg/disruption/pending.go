@@ -92,8 +92,8 @@ func (p *Pending) Subtract(budgets *Budgets, now time.Time) {
 	}
 }
 
-// SubtractOthers is Subtract without the evictions of some Pods, which are what is asked for. It forgets nothing: the budgets
-// may be newer than those that Subtract gets.
+// SubtractOthers is Subtract without the evictions of some Pods, which are what is asked for. It forgets nothing: the
+// budgets may be newer than those that Subtract gets.
 func (p *Pending) SubtractOthers(budgets *Budgets, except []types.UID, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

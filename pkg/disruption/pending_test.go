@@ -50,7 +50,8 @@ func TestEvictionsCountUntilTheStatusShowsThem(t *testing.T) {
 	}
 }
 
-// The API server shows that one Pod of two was deleted, of which the cache does not know yet. Each counts once for both.
+// The API server shows that one Pod of two was deleted, of which the cache does not know yet. Each counts once for
+// both.
 func TestEvictionsThatOnlyTheAPIServerShowsCountOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

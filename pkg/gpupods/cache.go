@@ -1,9 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gpupods caches what decides which GPUs are held by whom: the Nodes, and the Pods of tasks and of others. Those
-// of tasks are cached by the caller anyway; the rest is cached from when somebody wants it. A reader that integrates over time
-// is also shown the Pods that have gone meanwhile.
+// Package gpupods caches what decides which GPUs are held by whom: the Nodes, and the Pods of tasks and of others.
+// Those of tasks are cached by the caller anyway; the rest is cached from when somebody wants it. A reader that
+// integrates over time is also shown the Pods that have gone meanwhile.
 package gpupods
 
 import (
@@ -38,10 +38,11 @@ const ReasonDeleted = "DeletedBeforeItEnded"
 // Dependencies are what a Cache needs.
 type Dependencies struct {
 	Kube kubernetes.Interface
-	// NodeInformers caches Nodes, trimmed at most as trimming.ForController does; Run starts it, unless somebody else has.
+	// NodeInformers caches Nodes, trimmed at most as trimming.ForController does; Run starts it, unless somebody else
+	// has.
 	NodeInformers informers.SharedInformerFactory
-	// TaskPods is the informer of the Pods of tasks; the caller starts it, and it has synced when Run is called. Namespace
-	// is its namespace; empty for all.
+	// TaskPods is the informer of the Pods of tasks; the caller starts it, and it has synced when Run is called.
+	// Namespace is its namespace; empty for all.
 	TaskPods  coreinformers.PodInformer
 	Namespace string
 	Clock     clock.PassiveClock
@@ -74,12 +75,12 @@ func New(ctx context.Context, deps Dependencies) (*Cache, error) {
 	return c, err
 }
 
-// OnChange has a function called when a Pod that holds resources has come, changed or gone. It is to be called before any informer
-// of Pods runs.
+// OnChange has a function called when a Pod that holds resources has come, changed or gone. It is to be called before
+// any informer of Pods runs.
 func (c *Cache) OnChange(changed func()) { c.onChange = append(c.onChange, changed) }
 
-// KeepWithoutGPUs has Pods of others kept that hold only other resources, too. Otherwise only their names are. It is to be called before
-// Want.
+// KeepWithoutGPUs has Pods of others kept that hold only other resources, too. Otherwise only their names are. It is to
+// be called before Want.
 func (c *Cache) KeepWithoutGPUs() { c.withoutGPUs = true }
 
 // Want has Run cache Nodes and the Pods of others from now on.
@@ -115,7 +116,8 @@ func (c *Cache) set(nodes corelisters.NodeLister, others coreinformers.PodInform
 	c.nodes, c.others, c.synced = nodes, others, synced
 }
 
-// reduce drops almost everything of Pods that don't matter, of which there may be many, and otherwise does as another transform.
+// reduce drops almost everything of Pods that don't matter, of which there may be many, and otherwise does as another
+// transform.
 func (c *Cache) reduce(trim cache.TransformFunc) cache.TransformFunc {
 	return func(object any) (any, error) {
 		if pod, ok := object.(*corev1.Pod); ok && !snapshot.WantsGPUs(pod) && (!c.withoutGPUs || !isRunning(pod)) {
@@ -169,7 +171,8 @@ func versionOf(pods cache.SharedIndexInformer) uint64 {
 	return version
 }
 
-// Running returns the Pods that hold resources. Without KeepWithoutGPUs, those of others without GPUs are not among them.
+// Running returns the Pods that hold resources. Without KeepWithoutGPUs, those of others without GPUs are not among
+// them.
 func (c *Cache) Running() ([]*corev1.Pod, error) {
 	pods, err := c.list()
 	if err != nil {
@@ -178,8 +181,8 @@ func (c *Cache) Running() ([]*corev1.Pod, error) {
 	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !isRunning(pod) }), nil
 }
 
-// list returns all Pods, each once: one whose labels have changed may be in both caches for a moment, and with Dependencies.Namespace
-// tasks' Pods are.
+// list returns all Pods, each once: one whose labels have changed may be in both caches for a moment, and with
+// Dependencies.Namespace tasks' Pods are.
 func (c *Cache) list() ([]*corev1.Pod, error) {
 	c.mu.Lock()
 	informers := []coreinformers.PodInformer{c.deps.TaskPods}
@@ -279,8 +282,8 @@ func (r *Reader) Forget() {
 	r.remember, r.gone = false, nil
 }
 
-// Each calls a function for each Pod: those in the cache, and those that are gone since the last call, each once. A Pod that was deleted
-// this moment may be shown only by the next call. A Pod without GPUs may be shown without its spec.
+// Each calls a function for each Pod: those in the cache, and those that are gone since the last call, each once. A Pod
+// that was deleted this moment may be shown only by the next call. A Pod without GPUs may be shown without its spec.
 func (r *Reader) Each(do func(*corev1.Pod)) error {
 	c := r.cache
 	c.mu.Lock()

@@ -76,8 +76,8 @@ func startWith(t *testing.T, namespace string, objects ...runtime.Object) (*Cach
 	return cache, kube
 }
 
-// watchSelected watches only the Pods that the label selector of a watch matches, as the API server does: the fake clientset ignores
-// selectors there, and so the informer of one kind of Pods would see the deletions of the other.
+// watchSelected watches only the Pods that the label selector of a watch matches, as the API server does: the fake
+// clientset ignores selectors there, and so the informer of one kind of Pods would see the deletions of the other.
 func watchSelected(kube *kubefake.Clientset) clienttesting.WatchReactionFunc {
 	return func(action clienttesting.Action) (handled bool, selected watch.Interface, err error) {
 		restrictions := action.(clienttesting.WatchAction).GetWatchRestrictions()

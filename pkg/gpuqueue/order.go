@@ -25,8 +25,8 @@ type Applying struct {
 	Position int
 }
 
-// Order returns the indexes of gangs in the order in which the queues serve them: inside a queue as gpu-scheduler has published
-// it, otherwise by its default policy. Those that are not served come last.
+// Order returns the indexes of gangs in the order in which the queues serve them: inside a queue as gpu-scheduler has
+// published it, otherwise by its default policy. Those that are not served come last.
 func (l *Limits) Order(list []Applying) []int {
 	if l.held == nil { // there are no queues
 		order := make([]int, len(list))
@@ -79,8 +79,8 @@ func inOwnOrder(list []Applying, order, slots []int) {
 	}
 }
 
-// Places returns the places, from 1, of jobs of one queue: those that were published, and for those without one (0), in their
-// order, places that no other has.
+// Places returns the places, from 1, of jobs of one queue: those that were published, and for those without one (0), in
+// their order, places that no other has.
 func Places(published []int) []int {
 	taken := sets.New(published...)
 	places, next := slices.Clone(published), 1
@@ -97,8 +97,8 @@ func Places(published []int) []int {
 	return places
 }
 
-// DeclaredRuntime returns how long a job of a queue runs, from what it declares, 0 for nothing, and what the queue assumes. The tree may be
-// nil.
+// DeclaredRuntime returns how long a job of a queue runs, from what it declares, 0 for nothing, and what the queue
+// assumes. The tree may be nil.
 func DeclaredRuntime(tree *queueing.Tree, queue string, declared time.Duration) queueing.Runtime {
 	if declared == 0 && tree != nil {
 		declared = tree.DefaultRuntime(queue)

@@ -38,8 +38,8 @@ func MaxRuntime(pod *corev1.Pod) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// stopsAfter reports whether somebody stops a Pod that runs for longer than it declares: gpu-controller, which writes what the
-// Pods of its tasks declare, or the kubelet.
+// stopsAfter reports whether somebody stops a Pod that runs for longer than it declares: gpu-controller, which writes
+// what the Pods of its tasks declare, or the kubelet.
 func stopsAfter(pod *corev1.Pod, seconds int64) bool {
 	deadline := pod.Spec.ActiveDeadlineSeconds
 	return deadline != nil && *deadline <= seconds || gputask.ControllerOf(pod) != nil

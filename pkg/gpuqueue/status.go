@@ -150,9 +150,9 @@ func (r *Report) usage(queue string) *v1.GPUQueueTime {
 	return usage
 }
 
-// WorthWriting reports whether a new status is to be written now: at once if it is about another
-// spec or its condition has changed, or if the time of what was used is too far ahead; after WritePeriod if anything else has but
-// the decay of what was used.
+// WorthWriting reports whether a new status is to be written now: at once if it is about another spec or its condition
+// has changed, or if the time of what was used is too far ahead; after WritePeriod if anything else has but the decay
+// of what was used.
 func WorthWriting(before, after *v1.GPUQueueStatus, now time.Time) bool {
 	if before.ObservedGeneration != after.ObservedGeneration || !equality.Semantic.DeepEqual(before.Conditions, after.Conditions) {
 		return true

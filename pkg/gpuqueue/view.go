@@ -72,7 +72,8 @@ func (v *View) Add(cluster *Cluster, pod *corev1.Pod) {
 	}
 }
 
-// QueueOf returns the queue that a Pod counts for, whether it holds GPUs or waits for some: one that accepts its namespace.
+// QueueOf returns the queue that a Pod counts for, whether it holds GPUs or waits for some: one that accepts its
+// namespace.
 func (v *View) QueueOf(cluster *Cluster, pod *corev1.Pod) string {
 	of := named{pod.Namespace, pod.Labels[v1.LabelQueue]}
 	queue, known := v.queues[of]

@@ -15,11 +15,12 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
-// lingering is how long containers that others have added to a Pod may run on after those of the task have ended: some end by themselves
-// then, and the Pod with its logs stays.
+// lingering is how long containers that others have added to a Pod may run on after those of the task have ended: some
+// end by themselves then, and the Pod with its logs stays.
 const lingering = 10 * time.Second
 
-// isOwn reports whether a container of a member's Pod is one of the task's template, not one that somebody else has added.
+// isOwn reports whether a container of a member's Pod is one of the task's template, not one that somebody else has
+// added.
 func (m *member) isOwn(container string) bool {
 	named := func(c corev1.Container) bool { return c.Name == container }
 	if m.role.Template == nil || len(m.role.Template.Spec.Containers) == 0 {
@@ -28,8 +29,9 @@ func (m *member) isOwn(container string) bool {
 	return slices.ContainsFunc(m.role.Template.Spec.Containers, named) || slices.ContainsFunc(m.role.Template.Spec.InitContainers, named)
 }
 
-// endWithTheWork takes Pods for ended in which the containers of the template have ended for good, and only such still run as somebody
-// else has added, a proxy of a service mesh, say: they would run, and hold the GPUs, for ever. Exit codes of the former decide.
+// endWithTheWork takes Pods for ended in which the containers of the template have ended for good, and only such still
+// run as somebody else has added, a proxy of a service mesh, say: they would run, and hold the GPUs, for ever. Exit
+// codes of the former decide.
 func (d *decision) endWithTheWork() {
 	for _, m := range d.members {
 		if m.pod == nil || m.state != podRunning {
@@ -49,8 +51,8 @@ func (d *decision) endWithTheWork() {
 	}
 }
 
-// workEnded returns when the last container of the template ended in a Pod in which others still run, and whether one of them has failed; the zero
-// time if that is not so.
+// workEnded returns when the last container of the template ended in a Pod in which others still run, and whether one
+// of them has failed; the zero time if that is not so.
 func (m *member) workEnded() (failed bool, at time.Time) {
 	others := false
 	for i := range m.pod.Spec.Containers {
@@ -91,8 +93,8 @@ func endsForGood(pod *corev1.Pod, container *corev1.Container, end *corev1.Conta
 	}
 }
 
-// countContainerRestarts fails a task, or an index of an array, if the kubelet has restarted containers of its Pods more often than
-// failures are retried, those that the controller has answered included. The Pods that there are count.
+// countContainerRestarts fails a task, or an index of an array, if the kubelet has restarted containers of its Pods
+// more often than failures are retried, those that the controller has answered included. The Pods that there are count.
 func (d *decision) countContainerRestarts() {
 	if d.isFailing() || d.hasSucceeded() || SuspensionRequested(d.Task) || d.isHeld() {
 		return
@@ -126,8 +128,8 @@ func (d *decision) ownRestarts(m *member) int32 {
 	return 0
 }
 
-// containerRestarts returns how often the kubelet has restarted containers of a member's Pod that are of the template. Sidecars are meant
-// to be restarted.
+// containerRestarts returns how often the kubelet has restarted containers of a member's Pod that are of the template.
+// Sidecars are meant to be restarted.
 func (d *decision) containerRestarts(m *member) int32 {
 	if m.pod == nil || m.stale || m.done() || m.state != podRunning && m.state != podPending {
 		return 0
@@ -141,7 +143,8 @@ func (d *decision) containerRestarts(m *member) int32 {
 	return restarts
 }
 
-// troubleText says what keeps a running Pod from its work, or from its end, as the continuation of a sentence: of the first that something does.
+// troubleText says what keeps a running Pod from its work, or from its end, as the continuation of a sentence: of the
+// first that something does.
 func (d *decision) troubleText() string {
 	for _, m := range d.members {
 		if m.runs() && !m.done() {
@@ -153,8 +156,8 @@ func (d *decision) troubleText() string {
 	return ""
 }
 
-// containerTrouble says which container of a member's Pod waits or was restarted, or that the work has ended while another one runs; "" if
-// there is nothing like that.
+// containerTrouble says which container of a member's Pod waits or was restarted, or that the work has ended while
+// another one runs; "" if there is nothing like that.
 func containerTrouble(m *member) string {
 	pod := m.pod
 	var ended, runs string

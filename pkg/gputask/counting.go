@@ -76,8 +76,8 @@ func (d *decision) countFailures() {
 	}
 }
 
-// failedMembers returns the members whose current attempt has failed and call for the most drastic action, in the order in which they
-// failed, and this action. Members whose failure is to be ignored become lost ones.
+// failedMembers returns the members whose current attempt has failed and call for the most drastic action, in the order
+// in which they failed, and this action. Members whose failure is to be ignored become lost ones.
 func (d *decision) failedMembers() (failed []*member, action v1.FailureAction) {
 	byAction := map[v1.FailureAction][]*member{}
 	defer func() { d.rememberNodes(byAction) }()
@@ -140,8 +140,8 @@ func (d *decision) restartPods(failed []*member) {
 	}
 }
 
-// lastEnd returns when the last of some members ended, now at the latest. Their restart follows after a pause from then on, which a clock
-// that is behind must not shorten.
+// lastEnd returns when the last of some members ended, now at the latest. Their restart follows after a pause from then
+// on, which a clock that is behind must not shorten.
 func (d *decision) lastEnd(failed []*member) *metav1.Time {
 	var last time.Time
 	for _, m := range failed {

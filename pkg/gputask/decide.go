@@ -65,16 +65,16 @@ type Input struct {
 	HasWaitingDependents bool
 	// NotReady has those nodes of Pods, for which NodeMayBeNotReady is true, that are not ready.
 	NotReady map[string]*podfacts.NotReady
-	// OtherNodes reports whether there are nodes for a Pod that are none of the given ones. It is only called for tasks that
-	// fail otherwise; nil if it can't be told, and there are none.
+	// OtherNodes reports whether there are nodes for a Pod that are none of the given ones. It is only called for tasks
+	// that fail otherwise; nil if it can't be told, and there are none.
 	OtherNodes func(pod *corev1.Pod, than []string) bool
 	// Refusal is why the last creation of an object was refused, nil if it was not.
 	Refusal *Refusal
 	// Admission is what the queueing system that the task is submitted to says; nil if it is
 	// submitted to none.
 	Admission *Admission
-	// QueueRuntime is for how long the task's GPUQueue lets tasks run whose run begins now, 0 for no limit; nil if that is
-	// not known.
+	// QueueRuntime is for how long the task's GPUQueue lets tasks run whose run begins now, 0 for no limit; nil if that
+	// is not known.
 	QueueRuntime *v1.QueueRuntime
 	// Now is the time of the decision.
 	Now    time.Time

@@ -16,9 +16,9 @@ import (
 // maxFailedNodes is how many entries status.failedNodes can have, in the CRD's schema.
 const maxFailedNodes = 8
 
-// rememberNodes records on which nodes members have failed, given in the order of their ends. Of members that restart together, it is
-// the one that failed first: the others may have failed because of it. If there are too many
-// nodes, those are forgotten where it happened longest ago.
+// rememberNodes records on which nodes members have failed, given in the order of their ends. Of members that restart
+// together, it is the one that failed first: the others may have failed because of it. If there are too many nodes,
+// those are forgotten where it happened longest ago.
 func (d *decision) rememberNodes(byAction map[v1.FailureAction][]*member) {
 	for action, failed := range byAction {
 		failed = slices.DeleteFunc(slices.Clone(failed), func(m *member) bool { return m.state != podFailed || m.pod.Spec.NodeName == "" })

@@ -12,9 +12,9 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// nameFirstFailure has a task that stops or restarts as a whole name the member that failed first. Nodes report the ends of Pods in any
-// order, and where one member fails, others fail because of it: what is reported first need not be where it began. It ended first by
-// the clocks of the nodes.
+// nameFirstFailure has a task that stops or restarts as a whole name the member that failed first. Nodes report the
+// ends of Pods in any order, and where one member fails, others fail because of it: what is reported first need not be
+// where it began. It ended first by the clocks of the nodes.
 func (d *decision) nameFirstFailure() {
 	condition := d.failureCondition()
 	if condition == nil {
@@ -42,7 +42,8 @@ func (d *decision) nameFirstFailure() {
 	d.forgetNodes()
 }
 
-// failureCondition returns the condition that names the member because of which the whole task stops or restarts, nil if there is none.
+// failureCondition returns the condition that names the member because of which the whole task stops or restarts, nil
+// if there is none.
 func (d *decision) failureCondition() *metav1.Condition {
 	if target := meta.FindStatusCondition(d.status.Conditions, v1.ConditionFailureTarget); target != nil && target.Reason == v1.ReasonBackoffLimitExceeded {
 		return target

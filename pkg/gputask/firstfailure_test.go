@@ -14,8 +14,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// TestATaskNamesTheMemberThatFailedFirst has the reports of a gang's nodes arrive in every order: its first member is aborted because its
-// last one has crashed two seconds before.
+// TestATaskNamesTheMemberThatFailedFirst has the reports of a gang's nodes arrive in every order: its first member is
+// aborted because its last one has crashed two seconds before.
 func TestATaskNamesTheMemberThatFailedFirst(t *testing.T) {
 	t.Parallel()
 	gang := func(limit int32) taskBuilder {

@@ -24,7 +24,8 @@ type framework struct {
 
 // frameworks are those that docs/coming-from.md and docs/gputask.md name, as their sources and manuals describe them.
 var frameworks = map[string]framework{
-	// torch.distributed.init_process_group without arguments: https://pytorch.org/docs/stable/distributed.html#environment-variable-initialization
+	// torch.distributed.init_process_group without arguments:
+	// https://pytorch.org/docs/stable/distributed.html#environment-variable-initialization
 	"PyTorch": {requires: []string{"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"}},
 	// Its options, in capital letters after PET_: https://pytorch.org/docs/stable/elastic/run.html
 	"torchrun": {requires: []string{"PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE", "PET_MASTER_ADDR", "PET_MASTER_PORT"}},

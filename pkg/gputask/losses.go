@@ -17,8 +17,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
-// maxLosses is how often in a row a task may lose Pods, none of which has run for long, before it fails. With the default backoff, that
-// takes more than two hours.
+// maxLosses is how often in a row a task may lose Pods, none of which has run for long, before it fails. With the
+// default backoff, that takes more than two hours.
 const maxLosses = 20
 
 // loss is a Pod that a task has lost without a failure.
@@ -36,8 +36,9 @@ func WasTakenAway(pod *corev1.Pod) bool {
 	return state.isActive() || state == podStopped || podfacts.OutcomeOf(pod) == podfacts.Lost
 }
 
-// countLosses counts the losses of Pods that had not run for long: whatever takes them away may do so again and again, and nobody else
-// brakes that. Of Pods that are lost at about the same time, one counts: a Pod counts if it is younger than the last one that did.
+// countLosses counts the losses of Pods that had not run for long: whatever takes them away may do so again and again,
+// and nobody else brakes that. Of Pods that are lost at about the same time, one counts: a Pod counts if it is younger
+// than the last one that did.
 func (d *decision) countLosses() {
 	if d.hasSucceeded() || d.isFailing() || SuspensionRequested(d.Task) || d.isHeld() {
 		return
@@ -81,7 +82,8 @@ func (d *decision) losses() []loss {
 	return d.withoutLongRuns(lost)
 }
 
-// withoutLongRuns drops the Pods that had run for long. If there are any, the losses before them do not matter any more.
+// withoutLongRuns drops the Pods that had run for long. If there are any, the losses before them do not matter any
+// more.
 func (d *decision) withoutLongRuns(lost []loss) []loss {
 	ranForLong := func(l loss) bool { return d.ranFor(l.pod) >= d.Config.Backoff.Max }
 	if len(lost) > 0 && !slices.ContainsFunc(lost, func(l loss) bool { return !ranForLong(l) }) {
@@ -125,8 +127,9 @@ func lossOf(index int, pod *corev1.Pod, otherwise string) loss {
 	return loss{index: index, pod: pod, reason: reason, text: text}
 }
 
-// countLoss counts a loss, and records when the Pods that were lost with it may be created again. The first time that is at once if a
-// Pod was taken away: its place may well be free elsewhere. One that did not start gives others the time to use its GPUs.
+// countLoss counts a loss, and records when the Pods that were lost with it may be created again. The first time that
+// is at once if a Pod was taken away: its place may well be free elsewhere. One that did not start gives others the
+// time to use its GPUs.
 func (d *decision) countLoss(last loss, lost []loss) {
 	count, indexes := int32(1), indexSet{}
 	if before := d.status.Losses; before != nil {
@@ -161,7 +164,8 @@ func (d *decision) countLoss(last loss, lost []loss) {
 	}
 }
 
-// rememberLosses records on which nodes Pods did not start, and which nodes have stopped some: the next ones prefer others.
+// rememberLosses records on which nodes Pods did not start, and which nodes have stopped some: the next ones prefer
+// others.
 func (d *decision) rememberLosses(lost []loss) {
 	for _, l := range lost {
 		node, created := l.pod.Spec.NodeName, l.pod.CreationTimestamp

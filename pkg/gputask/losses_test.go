@@ -61,7 +61,8 @@ func (b podBuilder) taken(reason string, created, after time.Duration) podBuilde
 // podsLost are Pods that a task has lost: some are still there.
 type podsLost struct{ there, gone []*corev1.Pod }
 
-// A program that ends with exit code 0 as its node stops it has not done its work, and only the condition says why it was stopped.
+// A program that ends with exit code 0 as its node stops it has not done its work, and only the condition says why it
+// was stopped.
 func TestAPodThatEndsWellAsItsNodeStopsItIsReplacedAndTheTaskSaysWhy(t *testing.T) {
 	t.Parallel()
 	task := makeTask("train").phase(v1.PhaseRunning).started(time.Hour)

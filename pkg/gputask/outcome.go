@@ -58,7 +58,8 @@ func outcomeOf(pod *corev1.Pod) outcome {
 	return podPending
 }
 
-// endedByItself reports whether a Pod that is being deleted had ended before, and not because somebody was about to stop it.
+// endedByItself reports whether a Pod that is being deleted had ended before, and not because somebody was about to
+// stop it.
 func endedByItself(pod *corev1.Pod) bool {
 	return podfacts.Ended(pod) && podfacts.EndedBeforeDeletion(pod) && (pod.Status.Phase == corev1.PodFailed || !podfacts.IsDisrupted(pod))
 }
@@ -82,8 +83,8 @@ func failureOf(pod *corev1.Pod) string {
 	return fmt.Sprintf("Pod %s: %s", pod.Name, failureText(pod))
 }
 
-// failureText returns in a few words why a Pod failed. A reason of the Pod means that the kubelet has ended it: how its containers ended
-// says no more.
+// failureText returns in a few words why a Pod failed. A reason of the Pod means that the kubelet has ended it: how its
+// containers ended says no more.
 func failureText(pod *corev1.Pod) string {
 	said, ended := strings.TrimRight(pod.Status.Message, ". "), endText(pod)
 	if pod.Status.Reason == "" {
@@ -111,7 +112,8 @@ func endText(pod *corev1.Pod) string {
 // maxLastWords bounds what is reported of a container's termination message, in bytes.
 const maxLastWords = 256
 
-// lastWords returns a container's termination message in one line. Of a long one, it is the end: what a program writes last says why it ended.
+// lastWords returns a container's termination message in one line. Of a long one, it is the end: what a program writes
+// last says why it ended.
 func lastWords(message string) string {
 	line := strings.Join(strings.Fields(message), " ")
 	if len(line) <= maxLastWords {

@@ -164,7 +164,8 @@ func nodeText(nodes []string) string {
 	}
 }
 
-// keptText returns which Pod still has its name although it has stopped, and who keeps it; "" if none has. The next one waits for that.
+// keptText returns which Pod still has its name although it has stopped, and who keeps it; "" if none has. The next one
+// waits for that.
 func (d *decision) keptText() string {
 	for _, m := range d.members {
 		if m.pod != nil && !m.done() && d.isKept(m.pod) {

@@ -123,8 +123,8 @@ func applyRendezvous(spec *corev1.PodSpec, task *v1.GPUTask, role *Role, index i
 	setVariables(spec, variables)
 }
 
-// firstAddress returns the name in DNS of the first Pod of a role; empty if its template names the hosts so that it has none,
-// or the same as others.
+// firstAddress returns the name in DNS of the first Pod of a role; empty if its template names the hosts so that it has
+// none, or the same as others.
 func firstAddress(task *v1.GPUTask, role *Role) string {
 	spec := &corev1.PodSpec{}
 	if role.Template != nil {
@@ -151,7 +151,8 @@ func setVariables(spec *corev1.PodSpec, variables []corev1.EnvVar) {
 	}
 }
 
-// lonelyVariables are those of Pods that need not find each other: their place in an array, and how many processes torchrun starts.
+// lonelyVariables are those of Pods that need not find each other: their place in an array, and how many processes
+// torchrun starts.
 func lonelyVariables(task *v1.GPUTask, role *Role, index int) (variables []corev1.EnvVar) {
 	if IsArray(task) {
 		variables = append(variables, corev1.EnvVar{Name: variableIndex, Value: strconv.Itoa(index)})

@@ -54,8 +54,8 @@ func (d *decision) reportPods() {
 	}
 }
 
-// reportSelector sets how the Pods are selected, if the status is written anyway: tasks of earlier versions have none, and writing it
-// to all of them at once would be a burden for the API server.
+// reportSelector sets how the Pods are selected, if the status is written anyway: tasks of earlier versions have none,
+// and writing it to all of them at once would be a burden for the API server.
 func (d *decision) reportSelector() {
 	if !equality.Semantic.DeepEqual(&d.Task.Status, d.status) {
 		d.status.Selector = labels.FormatLabels(selectorOf(d.Task))
@@ -114,8 +114,8 @@ func (d *decision) reportProgress() {
 	}
 }
 
-// runningText returns where the task runs, whether nothing limits its shares of GPUs, which of its nodes are not ready, and how far
-// an array is.
+// runningText returns where the task runs, whether nothing limits its shares of GPUs, which of its nodes are not ready,
+// and how far an array is.
 func (d *decision) runningText() string {
 	where := "running on " + nodeText(d.status.Nodes) + d.unlimitedText() + d.troubleText()
 	if d.quiet != "" {

@@ -47,8 +47,8 @@ func ruleMatches(rule *v1.FailureRule, pod *corev1.Pod) bool {
 	}
 }
 
-// exitCodeMatches reports whether a container ended with one of the exit codes. What stands for that of a container which was lost is
-// none: it would be taken for that of a program that was killed.
+// exitCodeMatches reports whether a container ended with one of the exit codes. What stands for that of a container
+// which was lost is none: it would be taken for that of a program that was killed.
 func exitCodeMatches(codes *v1.ExitCodes, end podfacts.End) bool {
 	if end.ExitCode == 0 || !end.Known() || codes.ContainerName != "" && codes.ContainerName != end.Container {
 		return false

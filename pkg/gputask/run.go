@@ -47,8 +47,9 @@ func (d *decision) run() {
 	}
 }
 
-// maxPodsSize bounds the bytes of all Pods of a role together: they are in etcd and in the caches of many programs. Most of it is
-// refused by the API server already: this is twice of what the CRD's schema allows arguments, variables and annotations.
+// maxPodsSize bounds the bytes of all Pods of a role together: they are in etcd and in the caches of many programs.
+// Most of it is refused by the API server already: this is twice of what the CRD's schema allows arguments, variables
+// and annotations.
 const maxPodsSize = 512 << 20
 
 // clearOldPods requests the deletion of Pods that have to be replaced and reports whether
@@ -128,8 +129,9 @@ func (d *decision) withdraw() {
 	}
 }
 
-// makeRoomInQuota requests the deletion of Pods that have ended for good if a quota does not allow others: a quota may count them, and
-// status.completedIndexes and failedIndexes say how they ended. Those that have failed go last, for their logs.
+// makeRoomInQuota requests the deletion of Pods that have ended for good if a quota does not allow others: a quota may
+// count them, and status.completedIndexes and failedIndexes say how they ended. Those that have failed go last, for
+// their logs.
 func (d *decision) makeRoomInQuota() {
 	if d.Refusal == nil || d.Refusal.Reason != ReasonQuotaExceeded || !d.lacksObjects() {
 		return
@@ -149,8 +151,8 @@ func (d *decision) makeRoomInQuota() {
 	d.plan.Delete = append(d.plan.Delete, pods...)
 }
 
-// stopDone requests the deletion of Pods whose members are done, and which still run: containers that others have added, or that the
-// kubelet restarts.
+// stopDone requests the deletion of Pods whose members are done, and which still run: containers that others have
+// added, or that the kubelet restarts.
 func (d *decision) stopDone() {
 	for _, m := range d.members {
 		if m.pod != nil && m.done() && podfacts.HoldsNode(m.pod) && m.pod.DeletionTimestamp == nil {
@@ -253,8 +255,8 @@ type PlannedPod struct {
 // Build returns the Pod.
 func (p *PlannedPod) Build() (*corev1.Pod, error) { return p.decision.newPod(p.member) }
 
-// ActivePods returns how many Pods of each role of a task hold, or may come to hold, a node once the plan is carried out, given
-// the Pods that the task had before.
+// ActivePods returns how many Pods of each role of a task hold, or may come to hold, a node once the plan is carried
+// out, given the Pods that the task had before.
 func (p *Plan) ActivePods(task *v1.GPUTask, pods []*corev1.Pod) map[string]int {
 	active := ActivePods(task, pods)
 	for i := range p.Create {

@@ -50,8 +50,8 @@ func (d *decision) checkRuntime() {
 	d.setFailureTarget(v1.ReasonMaxRuntimeExceeded, fmt.Sprintf("not finished after running for %d s (%s)", int64(limit.Seconds()), source))
 }
 
-// raiseQueueRuntime takes over what the task's queue says now if that is more than when the run began. A lower limit is not
-// for what runs already: nobody could have known it.
+// raiseQueueRuntime takes over what the task's queue says now if that is more than when the run began. A lower limit is
+// not for what runs already: nobody could have known it.
 func (d *decision) raiseQueueRuntime() {
 	now, began := d.QueueRuntime, d.status.QueueRuntime
 	if now != nil && began != nil && (now.MaxSeconds == 0 || now.MaxSeconds > began.MaxSeconds) {
@@ -97,9 +97,9 @@ func runtimeOf(status *v1.GPUTaskStatus, now time.Time) time.Duration {
 // noMaxRuntime is the value of the annotation AnnotationMaxRuntime of a Pod whose task has had a limit.
 const noMaxRuntime = "0"
 
-// runtimeAnnotations returns what a Pod declares of its task's run time: what is left of it, given for
-// how many seconds the task had been running before the Pod was created. What the task's queue says is not yet certain: it
-// may change before the Pod runs.
+// runtimeAnnotations returns what a Pod declares of its task's run time: what is left of it, given for how many seconds
+// the task had been running before the Pod was created. What the task's queue says is not yet certain: it may change
+// before the Pod runs.
 func runtimeAnnotations(declared *int64, past int64) map[string]string {
 	if declared == nil {
 		return nil

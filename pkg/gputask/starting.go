@@ -30,7 +30,8 @@ func boundAt(pod *corev1.Pod) time.Time {
 	return at
 }
 
-// firstStarting returns the member whose Pod has been on its node for the longest time without starting, nil if there is none.
+// firstStarting returns the member whose Pod has been on its node for the longest time without starting, nil if there
+// is none.
 func (d *decision) firstStarting() *member {
 	var first *member
 	for _, m := range d.members {
@@ -60,7 +61,8 @@ func (d *decision) startsSlowly(m *member) bool {
 	return d.isPast(boundAt(m.pod), slowStart)
 }
 
-// isPast reports whether so much time has passed since another time, if that is known. If not, the decision is due again when it has.
+// isPast reports whether so much time has passed since another time, if that is known. If not, the decision is due
+// again when it has.
 func (d *decision) isPast(since time.Time, limit time.Duration) bool {
 	left := since.Add(limit).Sub(d.Now)
 	if left > 0 {
@@ -143,8 +145,8 @@ func (d *decision) lateText(m *member) string {
 	return fmt.Sprintf("%s did not start within %d s (startTimeoutSeconds): %s", podOnNode(m.pod), int64(d.startTimeout().Seconds()), why)
 }
 
-// giveUpLate has a gang give back all its GPUs if one of its Pods has not started in time: the others would only wait for it. If they ran
-// before there was that Pod, which replaces another, they may get on without it.
+// giveUpLate has a gang give back all its GPUs if one of its Pods has not started in time: the others would only wait
+// for it. If they ran before there was that Pod, which replaces another, they may get on without it.
 func (d *decision) giveUpLate(lost []loss) {
 	if d.isFailing() || !IsGang(d.Task) || d.areEnough(d.running()) {
 		return

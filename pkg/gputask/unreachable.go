@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// slowStop is how long a node may take to confirm that a Pod has stopped whose time to do so is over, before somebody
-	// looks whether the node is unreachable.
+	// slowStop is how long a node may take to confirm that a Pod has stopped whose time to do so is over, before
+	// somebody looks whether the node is unreachable.
 	slowStop = 10 * time.Second
 	// unreachableCheck is how often to look at that for tasks that leave unreachable nodes, and
 	// unreachableReport for those that only report them.
@@ -34,9 +34,9 @@ const (
 	reasonNodesReachable  = "NodesReachable"
 )
 
-// leaveUnreachableNodes requests the forced deletion of Pods that should have stopped, and whose
-// node has been unreachable for as long as the task says, or all tasks do. It reports those that have to wait, and those that
-// are supposed to run on such nodes, or on others that are not ready.
+// leaveUnreachableNodes requests the forced deletion of Pods that should have stopped, and whose node has been
+// unreachable for as long as the task says, or all tasks do. It reports those that have to wait, and those that are
+// supposed to run on such nodes, or on others that are not ready.
 func (d *decision) leaveUnreachableNodes() {
 	overdue, quiet := d.overduePods(), d.quietPods()
 	d.overdue, d.quiet = d.mayStillRun(overdue), d.mayStillRun(quiet)
@@ -57,8 +57,8 @@ func (d *decision) leaveUnreachableNodes() {
 	}
 }
 
-// overduePods returns the Pods that should have stopped and may still run, since their nodes are not ready. It requests the forced
-// deletion of others.
+// overduePods returns the Pods that should have stopped and may still run, since their nodes are not ready. It requests
+// the forced deletion of others.
 func (d *decision) overduePods() []*corev1.Pod {
 	timeout, check := d.unreachableTimeout(), unreachableReport
 	if timeout != nil {
@@ -86,8 +86,8 @@ func (d *decision) overduePods() []*corev1.Pod {
 	return overdue
 }
 
-// quietPods returns the Pods that run as far as anybody knows, on nodes that are not ready. When a node does not begin with a Pod, it
-// may not be ready, either: that has to be looked at again.
+// quietPods returns the Pods that run as far as anybody knows, on nodes that are not ready. When a node does not begin
+// with a Pod, it may not be ready, either: that has to be looked at again.
 func (d *decision) quietPods() []*corev1.Pod {
 	var quiet []*corev1.Pod
 	for _, pod := range d.Pods {
@@ -182,8 +182,8 @@ func (d *decision) untilStopped(active int) string {
 	return text + ": " + d.overdue
 }
 
-// NodeMayBeNotReady reports whether something about a Pod suggests that its node is not ready: the Pod should have stopped a while
-// ago, and its node has not confirmed that it has, or it is quiet, or its node has not begun with it.
+// NodeMayBeNotReady reports whether something about a Pod suggests that its node is not ready: the Pod should have
+// stopped a while ago, and its node has not confirmed that it has, or it is quiet, or its node has not begun with it.
 func NodeMayBeNotReady(pod *corev1.Pod, now time.Time) bool {
 	return isQuiet(pod) || isUnseen(pod, now) ||
 		pod.Spec.NodeName != "" && outcomeOf(pod).isLeaving() && pod.DeletionTimestamp.Add(slowStop).Before(now)
@@ -194,8 +194,8 @@ func isUnseen(pod *corev1.Pod, now time.Time) bool {
 	return outcomeOf(pod) == podPending && pod.Spec.NodeName != "" && hasNotBegun(pod) && !boundAt(pod).Add(slowStart).After(now)
 }
 
-// isQuiet reports whether a Pod runs as far as anybody knows, and is not ready although its containers are. Kubernetes says so of all
-// Pods of a node of which it does not hear any more.
+// isQuiet reports whether a Pod runs as far as anybody knows, and is not ready although its containers are. Kubernetes
+// says so of all Pods of a node of which it does not hear any more.
 func isQuiet(pod *corev1.Pod) bool {
 	ready := podfacts.Condition(pod, corev1.PodReady)
 	return outcomeOf(pod) == podRunning && ready != nil && ready.Status == corev1.ConditionFalse &&

@@ -13,8 +13,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// mountEverywhere adds a volume to a Pod and mounts it in all containers that have nothing in its place, unless the template has
-// a volume of that name.
+// mountEverywhere adds a volume to a Pod and mounts it in all containers that have nothing in its place, unless the
+// template has a volume of that name.
 func mountEverywhere(spec *corev1.PodSpec, mount corev1.VolumeMount, volume corev1.Volume) {
 	if slices.ContainsFunc(spec.Volumes, func(other corev1.Volume) bool { return other.Name == volume.Name }) {
 		return
@@ -46,8 +46,8 @@ const (
 	sharedMemoryFolder = "/dev/shm"
 )
 
-// applySharedMemory lets processes that work on several GPUs together share as much memory as the Pod may use: NCCL and data
-// loaders put there what they exchange, and container runtimes allow 64 MiB. What the template mounts there stays.
+// applySharedMemory lets processes that work on several GPUs together share as much memory as the Pod may use: NCCL and
+// data loaders put there what they exchange, and container runtimes allow 64 MiB. What the template mounts there stays.
 func applySharedMemory(spec *corev1.PodSpec, task *v1.GPUTask, role *Role) {
 	switch {
 	case !IsGang(task) && processesPerPod(role) == 1, anyMounts(spec, sharedMemoryFolder):

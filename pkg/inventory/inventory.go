@@ -211,8 +211,8 @@ func encode(value any) (string, error) {
 	return string(data), err
 }
 
-// CordonAnnotation is the annotation of a Node that lists GPUs of which no Pod gets any more, by index or UUID, separated by commas.
-// People write it, before maintenance.
+// CordonAnnotation is the annotation of a Node that lists GPUs of which no Pod gets any more, by index or UUID,
+// separated by commas. People write it, before maintenance.
 const CordonAnnotation = "falldio.com/cordoned-gpus"
 
 // Cordon is GPUs that are cordoned, by index or UUID.

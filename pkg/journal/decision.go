@@ -49,7 +49,8 @@ type Decision struct {
 	// Places are those that were given, Victims the Pods that have to leave.
 	Places  []Seat   `json:"places,omitempty"`
 	Victims []Victim `json:"victims,omitempty"`
-	// Refused is what kube-scheduler's filters refused, in a sentence, and Refusals by which nodes, at most MaxRefusals.
+	// Refused is what kube-scheduler's filters refused, in a sentence, and Refusals by which nodes, at most
+	// MaxRefusals.
 	Refused  string    `json:"refused,omitempty"`
 	Refusals []Refusal `json:"refusals,omitempty"`
 	// Claimed are nodes that were kept for others, at most MaxClaimed.

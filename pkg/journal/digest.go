@@ -9,8 +9,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Digest sums up a cluster: what its nodes are and what is placed on them. It does not depend on the order in which that
-// came about, and is updated with each change. Its zero value is that of an empty cluster.
+// Digest sums up a cluster: what its nodes are and what is placed on them. It does not depend on the order in which
+// that came about, and is updated with each change. Its zero value is that of an empty cluster.
 type Digest uint64
 
 // String returns the digest as it is written.

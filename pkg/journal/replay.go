@@ -46,7 +46,8 @@ type Difference struct {
 	// Was is what was decided, and WouldBe what would be, in words.
 	Was     string `json:"was"`
 	WouldBe string `json:"wouldBe"`
-	// More is how much more the other places cost, by the recorded policy's prices; nil if only one of them has a price.
+	// More is how much more the other places cost, by the recorded policy's prices; nil if only one of them has a
+	// price.
 	More *float64 `json:"more,omitempty"`
 }
 

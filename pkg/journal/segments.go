@@ -30,8 +30,8 @@ func SegmentNumber(name string) (number uint64, isSegment bool) {
 	return number, found && ends && err == nil && SegmentName(number) == name
 }
 
-// Append writes a segment after others. If its last line is torn, it is ended, so that it does not spoil the first one of the
-// next segment.
+// Append writes a segment after others. If its last line is torn, it is ended, so that it does not spoil the first one
+// of the next segment.
 func Append(to io.Writer, segment io.Reader) (written int64, err error) {
 	lines := &lineWriter{to: to}
 	if written, err = io.Copy(lines, segment); err != nil || !lines.inner {

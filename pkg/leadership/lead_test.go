@@ -145,7 +145,8 @@ func TestALostLeaseStopsTheWorkAndIsLeftToExpire(t *testing.T) {
 	}
 }
 
-// A process that was frozen may find that another one has led, and has given the lease back: it gets the lease again within a renewal.
+// A process that was frozen may find that another one has led, and has given the lease back: it gets the lease again
+// within a renewal.
 func TestWhoGetsTheLeaseAgainAfterAnotherLeaderStops(t *testing.T) {
 	t.Parallel()
 	l := startLeading(t)
@@ -179,8 +180,8 @@ type answer func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (a answer) RoundTrip(request *http.Request) (*http.Response, error) { return a(request) }
 
-// A sync goes on for a while after the lease was lost. What it writes must have ended when another process can take the lease over: two
-// seconds after the last renewal.
+// A sync goes on for a while after the lease was lost. What it writes must have ended when another process can take the
+// lease over: two seconds after the last renewal.
 func TestWritesEndBeforeAnotherProcessCanLead(t *testing.T) {
 	t.Parallel()
 	l := startLeading(t)

@@ -16,8 +16,8 @@ type Cluster struct {
 	// hosts are the nodes by hostname.
 	hosts map[string][]*node
 	pods  map[string]*Pod
-	// requests are keyed by Shape.Key, and requestSize is the sum of their sizes; sweeps counts how often those were dropped that
-	// nobody used.
+	// requests are keyed by Shape.Key, and requestSize is the sum of their sizes; sweeps counts how often those were
+	// dropped that nobody used.
 	requests    interned[Request]
 	requestSize int
 	sweeps      uint64

@@ -48,15 +48,15 @@
 //
 // # A map of the files
 //
-// The cluster: cluster.go node.go resources.go (what is free on a node) shape.go amounts.go (resources by name) selector.go
-// preference.go named.go (nodes by name) domain.go hide.go (nodes that are out of all domains for a while), and what makes it
-// fast: state.go (free capacity), kind.go (what nodes have in common), slack.go (small differences between nodes), offer.go
-// (cached fit and price of a request on a State), intern.go (requests, each once), journal.go (Try), observe.go (who follows
-// the changes).
+// The cluster: cluster.go node.go resources.go (what is free on a node) shape.go amounts.go (resources by name)
+// selector.go preference.go named.go (nodes by name) domain.go hide.go (nodes that are out of all domains for a while),
+// and what makes it fast: state.go (free capacity), kind.go (what nodes have in common), slack.go (small differences
+// between nodes), offer.go (cached fit and price of a request on a State), intern.go (requests, each once), journal.go
+// (Try), observe.go (who follows the changes).
 //
-// Placing: place.go rank.go (one Pod), gang.go plan.go topology.go (gangs), backtrack.go checker.go (where others decide, too),
-// fit.go (reasons), choose.go numa.go (cards), policy.go (prices); explain.go remedy.go shortage.go departures.go emptied.go
-// (explanations), whatif.go, capacity.go, running.go.
+// Placing: place.go rank.go (one Pod), gang.go plan.go topology.go (gangs), backtrack.go checker.go (where others
+// decide, too), fit.go (reasons), choose.go numa.go (cards), policy.go (prices); explain.go remedy.go shortage.go
+// departures.go emptied.go (explanations), whatif.go, capacity.go, running.go.
 //
 // Making room: preempt*.go; consolidate*.go; repack*.go (Pack); moves*.go, which the last
 // two share. They are in this package because a single call tries thousands of changes

@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// interned has each value once, by its key. Caches refer to values by their numbers, so that they keep none that was dropped.
+// interned has each value once, by its key. Caches refer to values by their numbers, so that they keep none that was
+// dropped.
 type interned[T any] struct {
 	known map[string]*T
 	// last is the number of the last value that was made. Numbers are never reused.
@@ -34,8 +35,8 @@ func (i *interned[T]) drop(unused func(*T) bool) {
 	maps.DeleteFunc(i.known, func(_ string, value *T) bool { return unused(value) })
 }
 
-// SweepRequests drops the requests whose shapes nobody has asked for since the last sweep, except those to be kept, with
-// their selectors and preferences: else each shape that was ever asked for would stay. It must not be called while
+// SweepRequests drops the requests whose shapes nobody has asked for since the last sweep, except those to be kept,
+// with their selectors and preferences: else each shape that was ever asked for would stay. It must not be called while
 // requests are told apart by their addresses.
 func (c *Cluster) SweepRequests(keep func(*Request) bool) {
 	c.dropRequests(keep)
@@ -54,8 +55,8 @@ func (c *Cluster) SweepRequests(keep func(*Request) bool) {
 	})
 }
 
-// dropRequests drops requests that nobody has used, and what is cached about States without nodes. It marks the selectors and
-// preferences of the others.
+// dropRequests drops requests that nobody has used, and what is cached about States without nodes. It marks the
+// selectors and preferences of the others.
 func (c *Cluster) dropRequests(keep func(*Request) bool) {
 	c.requests.drop(func(r *Request) bool {
 		if r.used < c.sweeps && !keep(r) {

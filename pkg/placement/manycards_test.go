@@ -12,8 +12,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement/packing"
 )
 
-// TestAllCardsOfANodeAreUsed fills nodes of many cards to the last one: racks of 72 that NVLink connects, and cards that a
-// device plugin offers many times over.
+// TestAllCardsOfANodeAreUsed fills nodes of many cards to the last one: racks of 72 that NVLink connects, and cards
+// that a device plugin offers many times over.
 func TestAllCardsOfANodeAreUsed(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

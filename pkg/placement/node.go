@@ -42,8 +42,8 @@ type Node struct {
 	// for a level of which the node is in no domain, although it is in one of a narrower level.
 	Domains []string
 	GPUs    []GPU
-	// Closed nodes take no further Pods but those whose Selector knows that they may go there; what is free there does not count as
-	// free capacity.
+	// Closed nodes take no further Pods but those whose Selector knows that they may go there; what is free there does
+	// not count as free capacity.
 	Closed bool
 }
 
@@ -53,8 +53,8 @@ const Unnamed = "-"
 // maxSlots is far more Pods than a node can have, so that sums do not overflow.
 const maxSlots = 1 << 20
 
-// MaxCards is how many GPUs a node may have. Those that a device plugin offers several times over, as with time-slicing, count as
-// often. A node costs time and memory in proportion to what it has, not to this.
+// MaxCards is how many GPUs a node may have. Those that a device plugin offers several times over, as with
+// time-slicing, count as often. A node costs time and memory in proportion to what it has, not to this.
 const MaxCards = 1024
 
 func (n *Node) validate() error {

@@ -17,8 +17,8 @@ func (c *Cluster) Running(name string) (pod Pod, runs bool) {
 	return pod, true
 }
 
-// Look returns a Pod without copying it; nil if it does not run. It must not be changed, and stays as it is when the Pod is
-// removed.
+// Look returns a Pod without copying it; nil if it does not run. It must not be changed, and stays as it is when the
+// Pod is removed.
 func (c *Cluster) Look(name string) *Pod { return c.pods[name] }
 
 // Has reports whether a node has exactly these cards, and the other resources, free.

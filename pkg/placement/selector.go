@@ -8,14 +8,14 @@ package placement
 type Selector interface {
 	// Key identifies the selector: two with equal keys admit the same nodes.
 	Key() string
-	// Admits returns whether nodes with some traits are suitable: Fits, NodeClosed, OtherLabels, Tainted,
-	// or NotOffered if the GPUs there are not offered under the name that is asked for. In
-	// that case explanations name what the method GPUResource() string returns, if there is one. The result must always be the same; it is cached.
+	// Admits returns whether nodes with some traits are suitable: Fits, NodeClosed, OtherLabels, Tainted, or NotOffered
+	// if the GPUs there are not offered under the name that is asked for. In that case explanations name what the
+	// method GPUResource() string returns, if there is one. The result must always be the same; it is cached.
 	Admits(traits string) Reason
 }
 
-// closedJudge is a Selector that knows from the traits of a closed node whether it is closed to the Pod as well: some may tolerate what
-// closes it. To all other Pods it is closed.
+// closedJudge is a Selector that knows from the traits of a closed node whether it is closed to the Pod as well: some
+// may tolerate what closes it. To all other Pods it is closed.
 type closedJudge interface{ JudgesClosed() }
 
 // selector is a Selector interned by a Cluster.

@@ -46,8 +46,8 @@ func (s *State) Accepts(r *Request) bool {
 	return !r.named() && r.accepts(s.kind.model) && s.kind.admits(r) == Fits
 }
 
-// Suits reports whether nodes of this kind are such as a request asks for: in its pool, of its models and admitted by its
-// selector, whatever their names are and how much they have.
+// Suits reports whether nodes of this kind are such as a request asks for: in its pool, of its models and admitted by
+// its selector, whatever their names are and how much they have.
 func (s *State) Suits(r *Request) bool {
 	return (r.Pool == "" || r.Pool == s.kind.pool) && r.accepts(s.kind.model) && s.kind.admits(r) == Fits
 }

@@ -17,7 +17,8 @@ type Role int
 const (
 	// Work is that of the container that does the Pod's work, and has its GPUs.
 	Work Role = iota
-	// Companion is that of any other container that starts with it, whoever added it. It does not end by itself, as a rule.
+	// Companion is that of any other container that starts with it, whoever added it. It does not end by itself, as a
+	// rule.
 	Companion
 	// Sidecar is that of an initialization container that runs on beside the others. The kubelet ends it after them.
 	Sidecar
@@ -25,12 +26,12 @@ const (
 	Init
 )
 
-// AnnotationDefaultContainer names the container of a Pod that kubectl reads logs from. Programs that add containers to Pods set it
-// to the one that was there before.
+// AnnotationDefaultContainer names the container of a Pod that kubectl reads logs from. Programs that add containers to
+// Pods set it to the one that was there before.
 const AnnotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
-// WorkContainer returns the name of the container that does a Pod's work: the one named gpu-task, the one that the Pod says, the first
-// that asks for GPUs, or the first. It is "" for a Pod without containers.
+// WorkContainer returns the name of the container that does a Pod's work: the one named gpu-task, the one that the Pod
+// says, the first that asks for GPUs, or the first. It is "" for a Pod without containers.
 func WorkContainer(pod *corev1.Pod) string {
 	containers := pod.Spec.Containers
 	if len(containers) == 1 {
@@ -91,9 +92,9 @@ func StatusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
 	return nil
 }
 
-// EverStarted reports whether a container of a Pod has ever started, one for initialization included, or was tried to: a command that
-// does not exist is the Pod's own fault. A Pod that its node refuses has no statuses; if it is given up later, the kubelet makes
-// up ends for containers that never were.
+// EverStarted reports whether a container of a Pod has ever started, one for initialization included, or was tried to:
+// a command that does not exist is the Pod's own fault. A Pod that its node refuses has no statuses; if it is given up
+// later, the kubelet makes up ends for containers that never were.
 func EverStarted(pod *corev1.Pod) bool { return anyStatus(pod, HasStarted) }
 
 // HasStarted reports whether a container has ever started, or was tried to.
@@ -114,8 +115,8 @@ type End struct {
 	*corev1.ContainerStateTerminated
 }
 
-// Known reports whether the container ended with this exit code. If its node was rebooted, or has lost the container otherwise, nobody
-// knows with which.
+// Known reports whether the container ended with this exit code. If its node was rebooted, or has lost the container
+// otherwise, nobody knows with which.
 func (e End) Known() bool { return isKnown(e.ContainerStateTerminated) }
 
 // Ends returns how the containers of a Pod have ended, those for initialization first.
@@ -131,8 +132,8 @@ func Ends(pod *corev1.Pod) []End {
 	return ends
 }
 
-// Failure returns the end for which a Pod has failed: that of the work, or of the first other container that ended with an error. A
-// sidecar's does not count: it is stopped after the others, and may take that for an error.
+// Failure returns the end for which a Pod has failed: that of the work, or of the first other container that ended with
+// an error. A sidecar's does not count: it is stopped after the others, and may take that for an error.
 func Failure(pod *corev1.Pod) (failure End, found bool) {
 	work := WorkContainer(pod)
 	for _, end := range Ends(pod) {
@@ -147,7 +148,8 @@ func Failure(pod *corev1.Pod) (failure End, found bool) {
 	return failure, found
 }
 
-// WorkEnd returns how the container has ended that does a Pod's work; nil if it has not. Others of the Pod may still run.
+// WorkEnd returns how the container has ended that does a Pod's work; nil if it has not. Others of the Pod may still
+// run.
 func WorkEnd(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	if status := StatusOf(pod, WorkContainer(pod)); status != nil {
 		return status.State.Terminated
@@ -155,8 +157,9 @@ func WorkEnd(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	return nil
 }
 
-// What stands for the end of a container of which nobody knows how it ended: the kubelet has not found it any more, with exit code 137,
-// or containerd has not found its process, with exit code 255. A program's own end has other reasons, whatever its exit code.
+// What stands for the end of a container of which nobody knows how it ended: the kubelet has not found it any more,
+// with exit code 137, or containerd has not found its process, with exit code 255. A program's own end has other
+// reasons, whatever its exit code.
 const (
 	reasonStatusUnknown = "ContainerStatusUnknown"
 	reasonUnknown       = "Unknown"
@@ -166,8 +169,8 @@ func isKnown(end *corev1.ContainerStateTerminated) bool {
 	return end.Reason != reasonStatusUnknown && end.Reason != reasonUnknown
 }
 
-// endIsUnknown reports whether nobody knows how the containers of a Pod that has failed ended. If the work's end is known, or that of
-// another container with an error, that is why the Pod has failed.
+// endIsUnknown reports whether nobody knows how the containers of a Pod that has failed ended. If the work's end is
+// known, or that of another container with an error, that is why the Pod has failed.
 func endIsUnknown(pod *corev1.Pod) bool {
 	if status := StatusOf(pod, WorkContainer(pod)); status != nil && isLost(status) {
 		return true
@@ -180,8 +183,8 @@ func endIsUnknown(pod *corev1.Pod) bool {
 	})
 }
 
-// isLost reports whether nobody knows how a container ended. Of one that it does not find, the kubelet first says that it waits to be
-// created again.
+// isLost reports whether nobody knows how a container ended. Of one that it does not find, the kubelet first says that
+// it waits to be created again.
 func isLost(status *corev1.ContainerStatus) bool {
 	end := status.State.Terminated
 	if status.State.Waiting != nil {
@@ -207,8 +210,9 @@ func anyStatus(pod *corev1.Pod, is func(*corev1.ContainerStatus) bool) bool {
 // Waiting is what a container waits for.
 type Waiting struct{ Container, Reason, Message string }
 
-// WaitsFor returns what the first container of a Pod waits for that waits for something in particular: an image that can't be pulled,
-// the next try after a crash. It is nil if none does: what the kubelet says of containers whose turn has not come is no cause.
+// WaitsFor returns what the first container of a Pod waits for that waits for something in particular: an image that
+// can't be pulled, the next try after a crash. It is nil if none does: what the kubelet says of containers whose turn
+// has not come is no cause.
 func WaitsFor(pod *corev1.Pod) *Waiting {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {

@@ -125,8 +125,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestTimesAreThoseOfTheAPIServer has a Pod that was bound an hour ago, whose container was started again 40 minutes ago and ended a
-// minute ago.
+// TestTimesAreThoseOfTheAPIServer has a Pod that was bound an hour ago, whose container was started again 40 minutes
+// ago and ended a minute ago.
 func TestTimesAreThoseOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

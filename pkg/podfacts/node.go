@@ -13,8 +13,8 @@ import (
 // NotReady says that a node is not ready, and so may not do what its Pods need.
 type NotReady struct {
 	Since time.Time
-	// Silent means that the control plane does not hear from the node: nobody knows what runs there. Otherwise the node itself
-	// says that it is not ready, and Message why.
+	// Silent means that the control plane does not hear from the node: nobody knows what runs there. Otherwise the node
+	// itself says that it is not ready, and Message why.
 	Silent  bool
 	Message string
 }

@@ -44,7 +44,8 @@ func OutcomeOf(pod *corev1.Pod) Outcome {
 	}
 }
 
-// Ended reports whether a Pod has ended, however: it no longer holds anything of its node, even if a finalizer keeps it.
+// Ended reports whether a Pod has ended, however: it no longer holds anything of its node, even if a finalizer keeps
+// it.
 func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -55,8 +56,9 @@ func HoldsNode(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && !Ended(
 // WasRefused reports whether a node gave up a Pod before any of its containers had started.
 func WasRefused(pod *corev1.Pod) bool { return OutcomeOf(pod) == Refused }
 
-// whyFailed returns by whose fault a Pod in phase Failed has ended. The kubelet gives a reason if it has ended the Pod itself, and waits
-// for its containers to end. It adds the condition DisruptionTarget, unless the Pod has exceeded a limit of its own.
+// whyFailed returns by whose fault a Pod in phase Failed has ended. The kubelet gives a reason if it has ended the Pod
+// itself, and waits for its containers to end. It adds the condition DisruptionTarget, unless the Pod has exceeded a
+// limit of its own.
 func whyFailed(pod *corev1.Pod) Outcome {
 	ownEnd := pod.Status.Reason == ""
 	switch {
@@ -77,8 +79,8 @@ func whyFailed(pod *corev1.Pod) Outcome {
 	}
 }
 
-// isRejected reports whether the kubelet has not admitted a Pod that has failed. It begins the message of all of them like this, whatever
-// the reason.
+// isRejected reports whether the kubelet has not admitted a Pod that has failed. It begins the message of all of them
+// like this, whatever the reason.
 func isRejected(pod *corev1.Pod) bool {
 	return strings.HasPrefix(pod.Status.Message, "Pod was rejected: ")
 }

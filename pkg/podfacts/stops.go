@@ -9,18 +9,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// IsDisrupted reports whether somebody stops a Pod, or has, or its node does to save itself: by preemption, eviction, a taint,
-// a shutdown. An eviction for exceeding a limit of its own is none.
+// IsDisrupted reports whether somebody stops a Pod, or has, or its node does to save itself: by preemption, eviction, a
+// taint, a shutdown. An eviction for exceeding a limit of its own is none.
 func IsDisrupted(pod *corev1.Pod) bool { return disruption(pod) != nil }
 
-// isStoppedByNode reports whether its node has stopped a Pod. The kubelet says so when the containers have ended, whatever their exit codes.
+// isStoppedByNode reports whether its node has stopped a Pod. The kubelet says so when the containers have ended,
+// whatever their exit codes.
 func isStoppedByNode(pod *corev1.Pod) bool {
 	condition := disruption(pod)
 	return condition != nil && condition.Reason == corev1.PodReasonTerminationByKubelet
 }
 
-// StoppedBy returns in a few words what stops a Pod other than itself, or has: "preempted", "evicted", "refused by its node" …; "" if
-// nothing does, or it can't be seen.
+// StoppedBy returns in a few words what stops a Pod other than itself, or has: "preempted", "evicted", "refused by its
+// node" …; "" if nothing does, or it can't be seen.
 func StoppedBy(pod *corev1.Pod) string {
 	condition := disruption(pod)
 	if condition == nil {

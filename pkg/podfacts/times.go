@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// BoundAt returns when a Pod got its node, by the API server's clock: as long as the scheduler's condition does not say it, when its
-// node saw it, by that node's clock, or when it was created, for a Pod that was created with a node.
+// BoundAt returns when a Pod got its node, by the API server's clock: as long as the scheduler's condition does not say
+// it, when its node saw it, by that node's clock, or when it was created, for a Pod that was created with a node.
 func BoundAt(pod *corev1.Pod) (at time.Time, known bool) {
 	if bound := Condition(pod, corev1.PodScheduled); bound != nil && bound.Status == corev1.ConditionTrue && !bound.LastTransitionTime.IsZero() {
 		return bound.LastTransitionTime.Time, true
@@ -22,8 +22,8 @@ func BoundAt(pod *corev1.Pod) (at time.Time, known bool) {
 	return pod.CreationTimestamp.Time, !pod.CreationTimestamp.IsZero()
 }
 
-// EndedAt returns when the last container of a Pod ended: of those for initialization, one that has failed. It is not known of Pods
-// that were stopped before a container ran, and of those whose containers were lost.
+// EndedAt returns when the last container of a Pod ended: of those for initialization, one that has failed. It is not
+// known of Pods that were stopped before a container ran, and of those whose containers were lost.
 func EndedAt(pod *corev1.Pod) (at time.Time, known bool) {
 	for _, end := range Ends(pod) {
 		if (end.ExitCode != 0 || RoleOf(pod, end.Container) != Init) && end.FinishedAt.After(at) {
@@ -33,8 +33,8 @@ func EndedAt(pod *corev1.Pod) (at time.Time, known bool) {
 	return ServerTime(pod, at), !at.IsZero()
 }
 
-// BeganAt returns when the first container of a Pod began; those for initialization do not count. One that could not be started
-// has no begin, though a container runtime may write one of 1970.
+// BeganAt returns when the first container of a Pod began; those for initialization do not count. One that could not be
+// started has no begin, though a container runtime may write one of 1970.
 func BeganAt(pod *corev1.Pod) (at time.Time, known bool) {
 	for i := range pod.Status.ContainerStatuses {
 		var began time.Time
@@ -74,8 +74,8 @@ func EndedBeforeDeletion(pod *corev1.Pod) bool {
 	return known && end.Before(pod.DeletionTimestamp.Add(-grace))
 }
 
-// EndedBy returns by when a Pod had certainly ended, which may be later than EndedAt says. If its node's clock is ahead, what ended
-// before a deletion may so seem to have ended after it, and runs again, which does no harm.
+// EndedBy returns by when a Pod had certainly ended, which may be later than EndedAt says. If its node's clock is
+// ahead, what ended before a deletion may so seem to have ended after it, and runs again, which does no harm.
 func EndedBy(pod *corev1.Pod) (at time.Time, known bool) {
 	end, known := EndedAt(pod)
 	switch wrong := clockError(pod); {
@@ -92,12 +92,13 @@ const (
 	resolution = time.Second
 	// maxPickUp is how long a kubelet usually takes at most to see a Pod that was bound to its node.
 	maxPickUp = 10 * time.Second
-	// maxLatePickUp is how long a kubelet takes that has just died, or its node: after 50 seconds, Kubernetes takes the node for
-	// unreachable, and it evicts its Pods after 5 minutes more. A clock that is less ahead looks the same.
+	// maxLatePickUp is how long a kubelet takes that has just died, or its node: after 50 seconds, Kubernetes takes the
+	// node for unreachable, and it evicts its Pods after 5 minutes more. A clock that is less ahead looks the same.
 	maxLatePickUp = 6 * time.Minute
 )
 
-// ServerTime returns when it was by the API server's clock what it was by the clock of a Pod's node. The zero time stays as it is.
+// ServerTime returns when it was by the API server's clock what it was by the clock of a Pod's node. The zero time
+// stays as it is.
 func ServerTime(pod *corev1.Pod, node time.Time) time.Time {
 	if node.IsZero() {
 		return node
@@ -108,8 +109,9 @@ func ServerTime(pod *corev1.Pod, node time.Time) time.Time {
 // NodeTime is the opposite of ServerTime.
 func NodeTime(pod *corev1.Pod, server time.Time) time.Time { return server.Add(clockError(pod)) }
 
-// clockError returns by how much the clock of a Pod's node is ahead of the API server's, or behind it if that is negative; 0 if nothing
-// suggests either. The kubelet can't have seen the Pod before it was bound, and sees it within maxLatePickUp after that.
+// clockError returns by how much the clock of a Pod's node is ahead of the API server's, or behind it if that is
+// negative; 0 if nothing suggests either. The kubelet can't have seen the Pod before it was bound, and sees it within
+// maxLatePickUp after that.
 func clockError(pod *corev1.Pod) time.Duration {
 	bound := Condition(pod, corev1.PodScheduled)
 	if bound == nil || bound.Status != corev1.ConditionTrue || bound.LastTransitionTime.IsZero() || pod.Status.StartTime == nil {

@@ -12,12 +12,12 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
-// ExceedsLimits reports whether the gang exceeds limits of its queue's ancestors: others have to give back GPUs before it may
-// start, even if there is room for it. Only then Complete finds somebody.
+// ExceedsLimits reports whether the gang exceeds limits of its queue's ancestors: others have to give back GPUs before
+// it may start, even if there is room for it. Only then Complete finds somebody.
 func (q *Queues) ExceedsLimits() bool { return q != nil && len(q.shortages) > 0 }
 
-// Complete returns whom to stop beside the victims that make room for a gang, so that it exceeds no limit of its queue's
-// ancestors: those on borrowed GPUs that lose the least work. enough is false if it would exceed one even so.
+// Complete returns whom to stop beside the victims that make room for a gang, so that it exceeds no limit of its
+// queue's ancestors: those on borrowed GPUs that lose the least work. enough is false if it would exceed one even so.
 func (c *Cluster) Complete(q *Queues, victims []*corev1.Pod) (more []*corev1.Pod, enough bool) {
 	switch {
 	case q != nil && q.confined:
@@ -75,8 +75,9 @@ func (c *completion) left(from *lender) queueing.Amount {
 	return left
 }
 
-// stop adds Pods that hold an amount of what is short, and returns how much of it they hold: as few as possible of the members that
-// a gang can do without, else all of the gang, whatever these hold. It adds none if they can't be stopped now.
+// stop adds Pods that hold an amount of what is short, and returns how much of it they hold: as few as possible of the
+// members that a gang can do without, else all of the gang, whatever these hold. It adds none if they can't be stopped
+// now.
 func (c *completion) stop(one *unit, shortage *queueing.Shortage, missing queueing.Amount) (given queueing.Amount) {
 	running, spare := c.running(one)
 	chosen := c.fewest(running[:spare], missing)
@@ -106,8 +107,8 @@ func (c *completion) fewest(pods []*corev1.Pod, amount queueing.Amount) []*corev
 	return nil
 }
 
-// running returns the Pods that hold what is taken back and are no victims yet, and how many of them may leave while the others
-// stay.
+// running returns the Pods that hold what is taken back and are no victims yet, and how many of them may leave while
+// the others stay.
 func (c *completion) running(one *unit) (pods []*corev1.Pod, spare int) {
 	pods = c.staying(one.pods)
 	if one.gang != "" && c.cluster.Spare != nil {

@@ -16,8 +16,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
-// family is two siblings that are guaranteed 8 GPUs each, of a parent that may hold 16, and a stranger. The guest's reclaim may
-// differ.
+// family is two siblings that are guaranteed 8 GPUs each, of a parent that may hold 16, and a stranger. The guest's
+// reclaim may differ.
 func family(reclaim *queueing.Reclaim) []queueing.Queue {
 	quota := func(guaranteed int, limit queueing.Amount) map[string]queueing.Quota {
 		return map[string]queueing.Quota{queueing.AnyModel: {Guaranteed: queueing.Amount(guaranteed) * queueing.GPU, Limit: limit}}

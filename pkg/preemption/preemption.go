@@ -42,8 +42,8 @@ type Cluster struct {
 	// Spare returns how many Pods of a gang may leave while the others stay.
 	Spare   func(gang string) int
 	Budgets *disruption.Budgets
-	// Victim returns the priority by which a Pod is chosen that is neither leaving nor protected, and whether it may be preempted
-	// at all; nil for all Pods of a lower priority. See Queues.
+	// Victim returns the priority by which a Pod is chosen that is neither leaving nor protected, and whether it may be
+	// preempted at all; nil for all Pods of a lower priority. See Queues.
 	Victim func(pod *corev1.Pod) (priority int32, may bool)
 	// Now is the time up to which Pods have worked.
 	Now time.Time

@@ -24,7 +24,8 @@ import (
 // system-cluster-critical does.
 const SystemCritical = 2_000_000_000
 
-// Held is GPUs that a Pod holds. Pods without GPUs count as well if others of their gangs have some: see WithCompanions.
+// Held is GPUs that a Pod holds. Pods without GPUs count as well if others of their gangs have some: see
+// WithCompanions.
 type Held struct {
 	Pod *corev1.Pod
 	// Gang is the gang of the Pod; empty for a Pod without one.
@@ -36,8 +37,8 @@ type Held struct {
 	Leaving bool
 }
 
-// WithCompanions adds the Pods without GPUs of the gangs that hold some: a gang is stopped as a whole. They count for the queue
-// of the others. members returns a gang's Pods that have a node and are not leaving.
+// WithCompanions adds the Pods without GPUs of the gangs that hold some: a gang is stopped as a whole. They count for
+// the queue of the others. members returns a gang's Pods that have a node and are not leaving.
 func WithCompanions(held []Held, members func(gang string) []*corev1.Pod) []Held {
 	known, queues := make(map[types.UID]bool, len(held)), map[string]string{}
 	var gangs []string

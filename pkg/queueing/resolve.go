@@ -67,9 +67,9 @@ func (t *Tree) Assign(pod *Applicant) Assignment {
 }
 
 // Holder returns the queue that holds what a Pod holds: the first one of those that Assign looks for that accepts the
-// Pod's namespace; NoQueue if there is none. Whoever placed the Pod, a queue never pays for a namespace that it does not
-// accept. Its priorities and its longest run time do not matter: they decide who may start, and a Pod that holds GPUs
-// without having been asked counts all the same.
+// Pod's namespace; NoQueue if there is none. Whoever placed the Pod, a queue never pays for a namespace that it does
+// not accept. Its priorities and its longest run time do not matter: they decide who may start, and a Pod that holds
+// GPUs without having been asked counts all the same.
 func (t *Tree) Holder(pod *Applicant) string {
 	for _, queue := range []string{pod.Queue, pod.NamespaceQueue} {
 		if n := t.nodes[queue]; queue != NoQueue && n != nil && n.accepts(pod.NamespaceLabels) {

@@ -12,8 +12,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
-// organisation returns 1,000 queues on three levels: 10 roots with 9 children each, which have 10 each, and a few more. All have
-// guarantees and limits, and hold about what they are guaranteed.
+// organisation returns 1,000 queues on three levels: 10 roots with 9 children each, which have 10 each, and a few more.
+// All have guarantees and limits, and hold about what they are guaranteed.
 func organisation() *queueing.Ledger {
 	quotas := func(guaranteed int) map[string]queueing.Quota {
 		return map[string]queueing.Quota{

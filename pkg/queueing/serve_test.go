@@ -14,7 +14,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
-// waits returns a job that asks for GPUs of a model, or of any with "*". The jobs of a list are submitted one after the other.
+// waits returns a job that asks for GPUs of a model, or of any with "*". The jobs of a list are submitted one after the
+// other.
 func waits(key, queue, model string, gpus int) waiting { return waiting{key, queue, model, gpus, 0} }
 
 type waiting struct {
@@ -141,8 +142,8 @@ func TestServeComparesSiblingsLevelByLevel(t *testing.T) {
 	}
 }
 
-// TestServeSharesOutTheTurnsOfEachRoot: guarantees reorder the jobs of a root, and jobs go first because of it, but its jobs
-// have its keys as their turns, each once. Nobody is lost.
+// TestServeSharesOutTheTurnsOfEachRoot: guarantees reorder the jobs of a root, and jobs go first because of it, but its
+// jobs have its keys as their turns, each once. Nobody is lost.
 func TestServeSharesOutTheTurnsOfEachRoot(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

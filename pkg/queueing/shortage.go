@@ -28,8 +28,8 @@ func (l *Ledger) Shortages(queue string, request Amounts) (list []Shortage, mend
 	return list, true
 }
 
-// Helps reports whether it may help against shortages of a queue's ancestors, the nearest first, if another queue gives back
-// GPUs: if that is below the farthest of them, or there are none.
+// Helps reports whether it may help against shortages of a queue's ancestors, the nearest first, if another queue gives
+// back GPUs: if that is below the farthest of them, or there are none.
 func Helps(shortages []Shortage, tree *Tree, queue string) bool {
 	return len(shortages) == 0 || slices.Contains(tree.Path(queue), shortages[len(shortages)-1].Queue)
 }

@@ -18,8 +18,9 @@ type Usage struct {
 	At         time.Time
 }
 
-// MaxAhead is by how much the clocks of processes that count one after the other may differ. What was counted up to a time that
-// is further ahead was counted by a clock that was wrong: a reader that waited for that time would count nothing until then.
+// MaxAhead is by how much the clocks of processes that count one after the other may differ. What was counted up to a
+// time that is further ahead was counted by a clock that was wrong: a reader that waited for that time would count
+// nothing until then.
 const MaxAhead = 5 * time.Minute
 
 // DecayedTo returns the usage at a later time, with nothing used in between. An earlier time

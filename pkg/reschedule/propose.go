@@ -17,10 +17,10 @@ import (
 // Propose returns the plan to be proposed next; nil if there is none, with the reason in
 // the report. The plan has no status and no name, only metadata.generateName.
 //
-// No plan is proposed while another one is carried out. While one waits for approval, only
-// plans that need none are proposed, or plans for a waiting task if that one has another
-// goal. Of the goals, UnhealthyGPUs comes before PendingTask, since its task may not work any
-// more, and that before Capacity. Nothing is moved for Capacity while tasks wait that could fit: the budgets are kept for them.
+// No plan is proposed while another one is carried out. While one waits for approval, only plans that need none are
+// proposed, or plans for a waiting task if that one has another goal. Of the goals, UnhealthyGPUs comes before
+// PendingTask, since its task may not work any more, and that before Capacity. Nothing is moved for Capacity while
+// tasks wait that could fit: the budgets are kept for them.
 func Propose(objects *clusterview.Objects, o *Options) (*v1.MovePlan, *Report) {
 	report := &Report{}
 	p := NewPlanner(clusterview.New(objects), o)

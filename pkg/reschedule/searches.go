@@ -13,9 +13,9 @@ import (
 // milliseconds to a second.
 const maxSearches = 4
 
-// Searches remembers, from one call to the next, for whom moves were searched for, so that those for whom there are none
-// don't keep others from being searched for: each namespace goes round its tasks, and the namespaces take turns. It is not
-// safe for concurrent use.
+// Searches remembers, from one call to the next, for whom moves were searched for, so that those for whom there are
+// none don't keep others from being searched for: each namespace goes round its tasks, and the namespaces take turns.
+// It is not safe for concurrent use.
 type Searches struct {
 	call       int
 	namespaces map[string]*searched
@@ -23,7 +23,8 @@ type Searches struct {
 
 // searched is the searches for tasks of a namespace.
 type searched struct {
-	// demands are those of this round for which no moves were found. The round ends with the call in which none is left.
+	// demands are those of this round for which no moves were found. The round ends with the call in which none is
+	// left.
 	demands map[string]bool
 	// last is the call in which the last search was, and wanted the last one in which there was a task to search for.
 	last, wanted int
@@ -84,8 +85,8 @@ func (s *search) denied(namespace, demand string) string {
 // found records that moves were found for a task.
 func (s *search) found(namespace, demand string) { delete(s.namespaces[namespace].demands, demand) }
 
-// kept returns how many of the searches of this call are kept for other namespaces: one for each whose turn it is, unless it
-// is the namespace's own.
+// kept returns how many of the searches of this call are kept for other namespaces: one for each whose turn it is,
+// unless it is the namespace's own.
 func (s *search) kept(namespace string) (count int) {
 	if s.turns[namespace] && s.namespaces[namespace].last < s.call {
 		return 0

@@ -11,10 +11,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Load returns the client configuration of a kubeconfig file; without one, that of
-// KUBECONFIG, of ~/.kube/config or of the service account inside a cluster. The program's
-// name becomes part of the user agent. As in the components of Kubernetes, responses are not compressed: within a cluster
-// the network costs less than the CPU time, in the API server as well, which compresses each event of a watch by itself.
+// Load returns the client configuration of a kubeconfig file; without one, that of KUBECONFIG, of ~/.kube/config or of
+// the service account inside a cluster. The program's name becomes part of the user agent. As in the components of
+// Kubernetes, responses are not compressed: within a cluster the network costs less than the CPU time, in the API
+// server as well, which compresses each event of a watch by itself.
 func Load(kubeconfig, program string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig

@@ -54,8 +54,8 @@ func (v *NodeView) Cluster(policy placement.Policy, nodes []*corev1.Node, pods [
 	return c
 }
 
-// Fill counts what Pods hold of a node that is empty so far, and what resource claims do, of whose GPUs these are the UUIDs. It returns
-// what could not be counted.
+// Fill counts what Pods hold of a node that is empty so far, and what resource claims do, of whose GPUs these are the
+// UUIDs. It returns what could not be counted.
 func Fill(cluster *placement.Cluster, node *placement.Node, cards Cards, pods []*corev1.Pod, claimed []string) (problems []error) {
 	place := func(name string, use placement.Use) {
 		if err := cluster.Place(placement.Pod{Name: name, Node: node.Name, Use: use}); err != nil {
@@ -77,8 +77,8 @@ func Fill(cluster *placement.Cluster, node *placement.Node, cards Cards, pods []
 	return problems
 }
 
-// KnownFirst calls count for each of the Pods of a node: first for those whose cards are known, then for those whose cards are guessed
-// from what is left, by their UIDs. So all who count the same Pods at once guess the same.
+// KnownFirst calls count for each of the Pods of a node: first for those whose cards are known, then for those whose
+// cards are guessed from what is left, by their UIDs. So all who count the same Pods at once guess the same.
 func KnownFirst(pods iter.Seq[*corev1.Pod], mustGuess func(*corev1.Pod) bool, count func(*corev1.Pod)) {
 	var guesses []*corev1.Pod
 	for pod := range pods {

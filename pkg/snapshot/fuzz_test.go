@@ -228,7 +228,8 @@ func FuzzLevels(f *testing.F) {
 	})
 }
 
-// FuzzWords reads any names of resources: the engine, which does not know our API, calls slices what the API calls them.
+// FuzzWords reads any names of resources: the engine, which does not know our API, calls slices what the API calls
+// them.
 func FuzzWords(f *testing.F) {
 	f.Add("falldio.com/mig-1g.10gb", int64(2))
 	f.Add("nvidia.com/mig-3g.40gb.me", int64(1))

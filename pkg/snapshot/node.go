@@ -24,8 +24,8 @@ const bytesPerMiB = 1 << 20
 // NodeView determines how Nodes are converted.
 type NodeView struct {
 	Levels Levels
-	// Exact is true if nodes have of each tracked resource what they list. Else they have plenty of an extended resource that none
-	// of them lists: it is not counted. See Counted.
+	// Exact is true if nodes have of each tracked resource what they list. Else they have plenty of an extended
+	// resource that none of them lists: it is not counted. See Counted.
 	Exact bool
 	// Published are the GPUs that DRA drivers publish, by node, in the order of their UUIDs;
 	// nil if that is not known. The owner changes it: others use a Clone.
@@ -33,9 +33,9 @@ type NodeView struct {
 	// Edition is for the owner: the number of changes of the view after which nodes had to be converted again.
 	Edition uint64
 
-	// labels are those by which nodes are told apart, and resources those that are counted besides CPU, memory and GPUs: see
-	// Track. sweeps counts the calls of Sweep, and users are the selectors and preferences that were tracked since the last
-	// one; the value is false for those that were tracked without the names of nodes.
+	// labels are those by which nodes are told apart, and resources those that are counted besides CPU, memory and
+	// GPUs: see Track. sweeps counts the calls of Sweep, and users are the selectors and preferences that were tracked
+	// since the last one; the value is false for those that were tracked without the names of nodes.
 	labels    map[string]*trackedLabel
 	resources map[string]*trackedResource
 	sweeps    uint64
@@ -128,7 +128,8 @@ func (v *NodeView) listedGPUs(node *corev1.Node, text string) ([]placement.GPU, 
 	return gpus, cards, nil
 }
 
-// Unusable returns which of a node's GPUs the engine can't use, and the reason in one word; nothing if it uses them all.
+// Unusable returns which of a node's GPUs the engine can't use, and the reason in one word; nothing if it uses them
+// all.
 func Unusable(node *corev1.Node) (reason, problem string) {
 	count := offeredCards(node)
 	if text := node.Annotations[inventory.Annotation]; text != "" {

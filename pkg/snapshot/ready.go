@@ -44,7 +44,8 @@ func Taints(node *corev1.Node) []corev1.Taint {
 	return append(slices.Clone(node.Spec.Taints), cordon)
 }
 
-// isClosing reports whether a taint closes a node to all Pods but those that are meant for it: nodes that are cordoned, or not ready.
+// isClosing reports whether a taint closes a node to all Pods but those that are meant for it: nodes that are cordoned,
+// or not ready.
 func isClosing(taint *corev1.Taint) bool {
 	switch taint.Key {
 	case corev1.TaintNodeUnschedulable, corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable:

@@ -13,8 +13,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement/packing"
 )
 
-// A node is open to a Pod in the engine exactly if the Pod tolerates what closes it: a cordon, also before or after its taint, and that
-// the node is not ready, also before its taint.
+// A node is open to a Pod in the engine exactly if the Pod tolerates what closes it: a cordon, also before or after its
+// taint, and that the node is not ready, also before its taint.
 func TestClosedNodesAreOpenToWhoToleratesThat(t *testing.T) {
 	t.Parallel()
 	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }

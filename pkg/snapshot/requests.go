@@ -77,7 +77,8 @@ func Resized(before, after *corev1.Pod) bool {
 	return !equality.Semantic.DeepEqual(held(before), held(after))
 }
 
-// ResourcesChanged reports whether a Pod may hold other resources of its node than before: it was resized, or its cards were corrected.
+// ResourcesChanged reports whether a Pod may hold other resources of its node than before: it was resized, or its cards
+// were corrected.
 func ResourcesChanged(before, after *corev1.Pod) bool {
 	return before.Spec.NodeName != "" && !inventory.SameDevices(before.Annotations[inventory.AssignmentAnnotation], after.Annotations[inventory.AssignmentAnnotation]) ||
 		Resized(before, after)

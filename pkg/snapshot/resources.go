@@ -72,8 +72,8 @@ func Lists(node *corev1.Node, name string) bool {
 	return listed && (name != string(v1.ResourceNVIDIAGPU) || !amount.IsZero())
 }
 
-// Counted returns a shape without the resources that are left to kube-scheduler, as no node lists them: it is for views of
-// nodes that are Exact.
+// Counted returns a shape without the resources that are left to kube-scheduler, as no node lists them: it is for views
+// of nodes that are Exact.
 func Counted(shape placement.Shape, listed func(resource string) bool) placement.Shape {
 	left := func(other placement.Amount) bool { return !mustBeListed(other.Resource) && !listed(other.Resource) }
 	if slices.ContainsFunc(shape.Others, left) {

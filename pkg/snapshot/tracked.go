@@ -123,15 +123,16 @@ func usesOf(term *corev1.NodeSelectorTerm) []labelUse {
 	return uses
 }
 
-// Track makes the view tell nodes apart by what a shape asks about their labels, and include the resources that it asks for. It
-// returns what of that is new: nodes that have any of it have to be converted again, after all have been observed.
+// Track makes the view tell nodes apart by what a shape asks about their labels, and include the resources that it asks
+// for. It returns what of that is new: nodes that have any of it have to be converted again, after all have been
+// observed.
 func (v *NodeView) Track(shape *placement.Shape) (news Tracked) {
 	v.track(shape, &news, false)
 	return news
 }
 
-// TrackDemand is Track for a shape of which no Pod waits at present. The names of nodes in it don't count: they would make nodes
-// different that others take for equal.
+// TrackDemand is Track for a shape of which no Pod waits at present. The names of nodes in it don't count: they would
+// make nodes different that others take for equal.
 func (v *NodeView) TrackDemand(shape *placement.Shape) (news Tracked) {
 	v.track(shape, &news, true)
 	return news

@@ -10,8 +10,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
-// trimForScheduler drops what nothing in a scheduler looks at. It also empties what creators of Pods have written about the GPUs that
-// these have: only Bindings may.
+// trimForScheduler drops what nothing in a scheduler looks at. It also empties what creators of Pods have written about
+// the GPUs that these have: only Bindings may.
 func (t *Trimmer) trimForScheduler(object any) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -19,8 +19,9 @@ func (t *Trimmer) trimForScheduler(object any) {
 	}
 	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
 	if _, written := pod.Annotations[inventory.AssignmentAnnotation]; written && pod.Spec.NodeName == "" {
-		// Its creator has written it. When the Pod has a place, kube-scheduler's cache has a copy of it on the node, whose
-		// assignment would be taken for the scheduler's own. The key stays: its Binding has to overwrite the value.
+		// Its creator has written it. When the Pod has a place, kube-scheduler's cache has a copy of it on the node,
+		// whose assignment would be taken for the scheduler's own. The key stays: its Binding has to overwrite the
+		// value.
 		pod.Annotations[inventory.AssignmentAnnotation] = ""
 	}
 	spec := &pod.Spec
@@ -46,8 +47,8 @@ func (t *Trimmer) trimContainer(c *corev1.Container) {
 	t.shareResources(&c.Resources)
 }
 
-// resizedOrRestarted keeps the resources of containers, as those of a Pod that is being resized are
-// not those of its spec, and when they were restarted: whose work counts from then on loses the least if it is preempted.
+// resizedOrRestarted keeps the resources of containers, as those of a Pod that is being resized are not those of its
+// spec, and when they were restarted: whose work counts from then on loses the least if it is preempted.
 func (t *Trimmer) resizedOrRestarted(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var kept []corev1.ContainerStatus
 	for i := range statuses {

@@ -129,7 +129,8 @@ func TestEqualRequestsAreSharedInTheScheduler(t *testing.T) {
 	}
 }
 
-// Whatever is in a Pod, what kube-scheduler computes from it stays the same, and so does the work that it loses if it is preempted.
+// Whatever is in a Pod, what kube-scheduler computes from it stays the same, and so does the work that it loses if it
+// is preempted.
 func TestATrimmedPodNeedsTheSame(t *testing.T) {
 	t.Parallel()
 	filler := randfill.NewWithSeed(7).NilChance(0.3).NumElements(0, 3).MaxDepth(12).Funcs(

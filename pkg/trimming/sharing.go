@@ -15,8 +15,8 @@ import (
 const (
 	// maxShared is how many different lists of a kind are kept to be shared.
 	maxShared = 4096
-	// maxKey is the length of the longest key of a list that is kept to be shared: longer ones are rare, unless somebody wants to fill the
-	// memory.
+	// maxKey is the length of the longest key of a list that is kept to be shared: longer ones are rare, unless
+	// somebody wants to fill the memory.
 	maxKey = 1024
 )
 

@@ -1,9 +1,10 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trimming makes objects small for the caches from which gpu-controller and gpu-scheduler decide. Of a Pod's spec, the
-// commands, environments, probes and mounts of containers matter to the kubelet only, and many Pods have equal requests. Without
-// them, 100,000 Pods need about half of the memory. Pods and Nodes in such caches are never written back as a whole.
+// Package trimming makes objects small for the caches from which gpu-controller and gpu-scheduler decide. Of a Pod's
+// spec, the commands, environments, probes and mounts of containers matter to the kubelet only, and many Pods have
+// equal requests. Without them, 100,000 Pods need about half of the memory. Pods and Nodes in such caches are never
+// written back as a whole.
 package trimming
 
 import (

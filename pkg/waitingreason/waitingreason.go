@@ -56,7 +56,8 @@ func Published(pod *corev1.Pod) *v1.WaitingReason {
 const maxCompared = 8
 
 // Of returns why Pods that wait have no nodes: of what gpu-scheduler has published about the first of them, the newest;
-// otherwise the sentence of the first of them about which anything was said, which has no Reason. It is nil if nothing was.
+// otherwise the sentence of the first of them about which anything was said, which has no Reason. It is nil if nothing
+// was.
 func Of(pods ...*corev1.Pod) *v1.WaitingReason {
 	var newest, first *v1.WaitingReason
 	compared := 0
@@ -68,7 +69,8 @@ func Of(pods ...*corev1.Pod) *v1.WaitingReason {
 		if pod.Spec.NodeName != "" || condition == nil || condition.Status != corev1.ConditionFalse {
 			continue
 		}
-		// What the annotation says may be older: by another scheduler, or by one that was replaced by an earlier version.
+		// What the annotation says may be older: by another scheduler, or by one that was replaced by an earlier
+		// version.
 		if published := Published(pod); published != nil && strings.Contains(condition.Message, Sentence(published)) {
 			if compared++; newest == nil || newest.Time.Before(&published.Time) {
 				newest = published

@@ -51,9 +51,10 @@ type Binder struct {
 	inFlight chan struct{}
 }
 
-// NewBinder returns a Binder that sends nothing while this process does not lead. A process whose lease is lost for good is
-// about to end; one that could not renew it in time, since the API server was down or slow, may have it again in a moment. So
-// Bindings wait: the Pods and the nodes are as good as before, and to fail would cost each gang its place, and another attempt.
+// NewBinder returns a Binder that sends nothing while this process does not lead. A process whose lease is lost for
+// good is about to end; one that could not renew it in time, since the API server was down or slow, may have it again
+// in a moment. So Bindings wait: the Pods and the nodes are as good as before, and to fail would cost each gang its
+// place, and another attempt.
 func NewBinder(client kubernetes.Interface, leader Leader, fencer *Fencer) *Binder {
 	return &Binder{client: client, leader: leader, fencer: fencer, inFlight: make(chan struct{}, maxInFlight)}
 }
@@ -88,8 +89,8 @@ func (b *Binder) Bind(ctx context.Context, pod *corev1.Pod, node string, place P
 	return fmt.Errorf("it has changed %d times while it was being bound", maxAttempts)
 }
 
-// send sends a Binding for one version of a Pod once this process leads, and returns what the Binding says. That version was
-// read before the check that this process leads, so a successor can only have taken over later, and changes
+// send sends a Binding for one version of a Pod once this process leads, and returns what the Binding says. That
+// version was read before the check that this process leads, so a successor can only have taken over later, and changes
 // this version before it gives the GPUs to others. sent is false if the Pod has lost its place or ctx ended before.
 func (b *Binder) send(ctx context.Context, pod *corev1.Pod, node string, place Place) (want wanted, sent bool, err error) {
 	select {

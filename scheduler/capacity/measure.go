@@ -44,7 +44,8 @@ type Sources struct {
 	KeptNodes func() int
 }
 
-// Meter follows the cluster, and measures its capacity. Run, which calls Measure, is for one goroutine; the other methods may be called at any time.
+// Meter follows the cluster, and measures its capacity. Run, which calls Measure, is for one goroutine; the other
+// methods may be called at any time.
 type Meter struct {
 	Sources
 	clock  clock.WithTicker

@@ -15,7 +15,8 @@ type JournalArgs struct {
 	Directory string `json:"directory"`
 	// MaxMegabytes bounds the files together, in MiB.
 	MaxMegabytes int `json:"maxMegabytes,omitempty"`
-	// Port is where the journal is served, on the address of the secure port, to those who may read it there; 0 is nowhere.
+	// Port is where the journal is served, on the address of the secure port, to those who may read it there; 0 is
+	// nowhere.
 	Port *int `json:"port,omitempty"`
 }
 

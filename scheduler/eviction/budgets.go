@@ -17,7 +17,8 @@ import (
 type budgets struct {
 	// pending are evictions that the statuses of the budgets may not show yet.
 	pending disruption.Pending
-	// awaited is true if a preemptor may be waiting for them, and raised counts how often that was ended by a budget that allows more.
+	// awaited is true if a preemptor may be waiting for them, and raised counts how often that was ended by a budget
+	// that allows more.
 	awaited atomic.Bool
 	raised  atomic.Uint64
 }
@@ -31,7 +32,8 @@ func (e *Evictor) BudgetUpdated(old, object any) {
 	}
 }
 
-// BudgetGone wakes gangs for which no Pods could be preempted, if there are any: a PodDisruptionBudget restricts nobody any more.
+// BudgetGone wakes gangs for which no Pods could be preempted, if there are any: a PodDisruptionBudget restricts nobody
+// any more.
 func (e *Evictor) BudgetGone() {
 	if e.budgets.awaited.CompareAndSwap(true, false) {
 		e.budgets.raised.Add(1)

@@ -45,10 +45,12 @@ type Sources struct {
 	Clock     clock.Clock
 	Logger    klog.Logger
 	Registry  *gangs.Registry
-	// MayAct reports whether this process acts for the scheduler, and Has whether a Pod is on its node, as far as is known, and has not ended.
+	// MayAct reports whether this process acts for the scheduler, and Has whether a Pod is on its node, as far as is
+	// known, and has not ended.
 	MayAct func() bool
 	Has    func(*corev1.Pod) bool
-	// Do carries out what follows for gangs, Activate has Pods tried again, and Wake those for which there may be room now.
+	// Do carries out what follows for gangs, Activate has Pods tried again, and Wake those for which there may be room
+	// now.
 	Do       func(gangs.Actions)
 	Activate func([]*corev1.Pod)
 	Wake     func()
@@ -60,7 +62,8 @@ type Sources struct {
 	Partial time.Duration
 }
 
-// Evictor stops Pods once it is decided that they leave, and knows who is on the way out. It is safe for concurrent use.
+// Evictor stops Pods once it is decided that they leave, and knows who is on the way out. It is safe for concurrent
+// use.
 type Evictor struct {
 	sources Sources
 	// running are the groups whose victims are being deleted.
@@ -77,7 +80,8 @@ type Evictor struct {
 // NewEvictor returns an Evictor that stops nobody yet.
 func NewEvictor(sources Sources) *Evictor { return &Evictor{sources: sources} }
 
-// Begin records that the victims of a group are about to be stopped: Evict ends that. It returns false if others are being stopped for it.
+// Begin records that the victims of a group are about to be stopped: Evict ends that. It returns false if others are
+// being stopped for it.
 func (e *Evictor) Begin(group string) bool { return e.running.add(group) }
 
 // UnderWay reports whether the victims of a group are being stopped.
@@ -89,8 +93,8 @@ func (e *Evictor) AwaitArrivals() { e.arrivalAwaited.Store(true) }
 // Arrived records that a Pod was bound, and reports whether a preemptor has waited for that.
 func (e *Evictor) Arrived() bool { return e.arrivalAwaited.CompareAndSwap(true, false) }
 
-// Mark records that Pods are about to be stopped, as far as budgets allow: they count as leaving from now on. Those that are gone by now have
-// been forgotten before: nothing would ever remove their marks.
+// Mark records that Pods are about to be stopped, as far as budgets allow: they count as leaving from now on. Those
+// that are gone by now have been forgotten before: nothing would ever remove their marks.
 func (e *Evictor) Mark(victims []*corev1.Pod, allowed *disruption.Budgets) {
 	e.sources.Registry.MarkTerminating(podUIDs(victims), true)
 	var gone []types.UID
@@ -103,8 +107,8 @@ func (e *Evictor) Mark(victims []*corev1.Pod, allowed *disruption.Budgets) {
 	e.budgets.pending.Add(allowed, victims)
 }
 
-// Evict stops Pods to make room for a preemptor, once they have saved their work. Who has ended until then is no victim.
-// The PodDisruptionBudgets are listed again: the wait may have been long.
+// Evict stops Pods to make room for a preemptor, once they have saved their work. Who has ended until then is no
+// victim. The PodDisruptionBudgets are listed again: the wait may have been long.
 func (e *Evictor) Evict(ctx context.Context, group string, preemptor *corev1.Pod, victims []*corev1.Pod, taken *preemption.Queues) {
 	defer e.running.remove(group)
 	stillNeeded, err := e.awaitCheckpoints(ctx, preemptor, victims, taken)
@@ -150,9 +154,9 @@ func without(pods, others []*corev1.Pod) (rest []*corev1.Pod) {
 	return rest
 }
 
-// askBudgets returns which PodDisruptionBudget, as the API server has them, does not allow that all of the Pods are stopped;
-// empty if all do. The API for evictions answers for one Pod at a time: a gang of which it refuses the second one would be
-// torn apart.
+// askBudgets returns which PodDisruptionBudget, as the API server has them, does not allow that all of the Pods are
+// stopped; empty if all do. The API for evictions answers for one Pod at a time: a gang of which it refuses the second
+// one would be torn apart.
 func (e *Evictor) askBudgets(ctx context.Context, pods []*corev1.Pod) (refused string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -216,8 +220,8 @@ func (e *Evictor) forget(victims []*corev1.Pod) {
 	e.budgets.pending.Cancel(podUIDs(victims))
 }
 
-// stop deletes a Pod with the condition that it is preempted, in a version in which it has not ended. stopped is false if
-// there is nothing to stop any more.
+// stop deletes a Pod with the condition that it is preempted, in a version in which it has not ended. stopped is false
+// if there is nothing to stop any more.
 func (e *Evictor) stop(ctx context.Context, preemptor, victim *corev1.Pod) (stopped bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()

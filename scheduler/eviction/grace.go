@@ -15,7 +15,8 @@ import (
 // longestGraceSeconds bounds the grace periods for which nodes are kept: Pods may have any.
 const longestGraceSeconds = 3600
 
-// LongestTime returns how long it takes at most until Pods are gone that are told to leave now, as far as nodes are kept for it.
+// LongestTime returns how long it takes at most until Pods are gone that are told to leave now, as far as nodes are
+// kept for it.
 func LongestTime(victims []*corev1.Pod, taken *preemption.Queues) time.Duration {
 	return checkpointTime(victims, taken) + graceOf(victims)
 }
@@ -29,7 +30,8 @@ func graceOf(pods []*corev1.Pod) (longest time.Duration) {
 	return longest
 }
 
-// GraceEnd returns when the grace period of a Pod ends, as far as nodes are kept for it; zero if the Pod was not deleted.
+// GraceEnd returns when the grace period of a Pod ends, as far as nodes are kept for it; zero if the Pod was not
+// deleted.
 func GraceEnd(pod *corev1.Pod) time.Time {
 	if pod.DeletionTimestamp == nil {
 		return time.Time{}

@@ -63,8 +63,8 @@ func (e *Evictor) Nominated(pod *corev1.Pod) string {
 	return e.nominations.of(member.Group().Key, pod.UID)
 }
 
-// Nominate nominates members of a group for nodes that victims leave. It writes that into all but the leader, for which kube-scheduler
-// does.
+// Nominate nominates members of a group for nodes that victims leave. It writes that into all but the leader, for which
+// kube-scheduler does.
 func (e *Evictor) Nominate(ctx context.Context, group string, nodes map[types.UID]string, leader types.UID) {
 	e.nominations.set(group, nodes)
 	go func() {
@@ -76,7 +76,8 @@ func (e *Evictor) Nominate(ctx context.Context, group string, nodes map[types.UI
 	}()
 }
 
-// EndNominations clears the nominations of groups that no nodes are kept for any more. Those of Pods that are bound are cleared by the API server.
+// EndNominations clears the nominations of groups that no nodes are kept for any more. Those of Pods that are bound are
+// cleared by the API server.
 func (e *Evictor) EndNominations(ctx context.Context, kept func(group string) bool) {
 	ended := e.nominations.takeEnded(kept)
 	if len(ended) == 0 {

@@ -14,9 +14,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/preemption"
 )
 
-// MayLeave reports whether kube-scheduler's own preemption may take a Pod of a node for another one: not if
-// its gang needs it. Of the members on the node, as many may leave as the gang can spare, the
-// least important ones, so that all of them together may. For critical system Pods all may: their gang leaves as a whole then.
+// MayLeave reports whether kube-scheduler's own preemption may take a Pod of a node for another one: not if its gang
+// needs it. Of the members on the node, as many may leave as the gang can spare, the least important ones, so that all
+// of them together may. For critical system Pods all may: their gang leaves as a whole then.
 func (e *Evictor) MayLeave(node fwk.NodeInfo, victim, preemptor *corev1.Pod) bool {
 	gang := e.sources.Registry.GangOf(victim.UID)
 	if schedulingv1.PodPriority(preemptor) >= preemption.SystemCritical || gang == "" || victim.DeletionTimestamp != nil || e.sources.Registry.Terminating(victim.UID) {
@@ -32,8 +32,8 @@ func (e *Evictor) MayLeave(node fwk.NodeInfo, victim, preemptor *corev1.Pod) boo
 	return before < e.sources.Registry.Spare(gang)
 }
 
-// Break records that kube-scheduler's own preemption is about to take Pods, and returns the other Pods of gangs that need them. They
-// count as leaving from now on.
+// Break records that kube-scheduler's own preemption is about to take Pods, and returns the other Pods of gangs that
+// need them. They count as leaving from now on.
 func (e *Evictor) Break(victims []*corev1.Pod) (others []*corev1.Pod) {
 	return e.sources.Registry.Break(podUIDs(victims))
 }

@@ -40,8 +40,8 @@ type Mirror interface {
 	Arriving() []snapshot.Holder
 }
 
-// Consultant asks the filters of the profiles about the places of gangs, in scheduling cycles, and remembers what they refused. Only
-// PodChanged, ObjectChanged, Sweep and Follow may be called at any time.
+// Consultant asks the filters of the profiles about the places of gangs, in scheduling cycles, and remembers what they
+// refused. Only PodChanged, ObjectChanged, Sweep and Follow may be called at any time.
 type Consultant struct {
 	Sources
 	// Memory is what nodes have refused.
@@ -54,8 +54,8 @@ type Consultant struct {
 	// classes are those of the Pods that wait, and searches how long the filters may be asked.
 	classes  classCache
 	searches searches
-	// failures are the requests that found no place in the cluster as it is, with what the filters refused, and last is what they refused
-	// in the attempt of this cycle.
+	// failures are the requests that found no place in the cluster as it is, with what the filters refused, and last is
+	// what they refused in the attempt of this cycle.
 	failures failures[*Refusals]
 	last     lastRefusals
 }
@@ -79,14 +79,16 @@ func (c *Consultant) SearchEnded(request *gangs.Request, found bool, refused *Re
 	c.searches.ended(groupOf(request), request.Count(), found || !refused.RanOutOfTime())
 }
 
-// Failed remembers that a request found no place in the cluster as it was when a number was read that changes whenever anything is freed.
+// Failed remembers that a request found no place in the cluster as it was when a number was read that changes whenever
+// anything is freed.
 func (c *Consultant) Failed(freed uint64, wanted Keys, refused *Refusals) {
 	if refused.lasting() {
 		c.failures.put(freed, wanted.After(refused.Any()), refused)
 	}
 }
 
-// FoundNone records that the attempt of this cycle has found no place for a gang, of which this is a Pod, and what was refused.
+// FoundNone records that the attempt of this cycle has found no place for a gang, of which this is a Pod, and what was
+// refused.
 func (c *Consultant) FoundNone(group string, pod *corev1.Pod, refused *Refusals) {
 	c.last = lastRefusals{group, refused}
 	c.rejections.set(group, pod, refused.Plugins())

@@ -13,6 +13,7 @@
 // the plugin which refused looks at. Which objects these are, the plugins say themselves:
 // the events for which they would have a Pod queued again.
 //
-// A Consultant has all of that for the planner: a Checker for each search for places, a DryRun for each search for Pods to preempt, the
-// requests that are known to find no place, and the gangs that a change of what filters look at may help.
+// A Consultant has all of that for the planner: a Checker for each search for places, a DryRun for each search for Pods
+// to preempt, the requests that are known to find no place, and the gangs that a change of what filters look at may
+// help.
 package filters

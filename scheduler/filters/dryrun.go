@@ -182,7 +182,8 @@ func (d *DryRun) exclude(refused *Refusals) (more bool) {
 	return len(d.except) > before
 }
 
-// RemoveHolder removes a Pod that leaves from the trial: what nodes refuse from now on says nothing about the cluster as it is.
+// RemoveHolder removes a Pod that leaves from the trial: what nodes refuse from now on says nothing about the cluster
+// as it is.
 func (c *Checker) RemoveHolder(leaving snapshot.Holder) {
 	c.removed = true
 	c.remove(leaving)

@@ -70,8 +70,8 @@ func (k Keys) After(filtered bool) string {
 	return k.Request
 }
 
-// KeysOf identifies what a gang asks for, and what its Pods look like to filters. blocking is a key for the reservations that block
-// it, and admissions changes whenever a node may admit other Pods.
+// KeysOf identifies what a gang asks for, and what its Pods look like to filters. blocking is a key for the
+// reservations that block it, and admissions changes whenever a node may admit other Pods.
 func (c *Consultant) KeysOf(request *gangs.Request, blocking string, admissions uint64) Keys {
 	key := requestKey(request, blocking)
 	if len(c.runners) == 0 {

@@ -36,7 +36,8 @@ func HintsOf(ctx context.Context, extensions []fwk.EnqueueExtensions) (Hints, er
 	return hints, nil
 }
 
-// Namespace is a kind of object that InterPodAffinity looks at, since terms select namespaces by labels. It registers no events of it.
+// Namespace is a kind of object that InterPodAffinity looks at, since terms select namespaces by labels. It registers
+// no events of it.
 const Namespace fwk.EventResource = "Namespace"
 
 var namespaceLabels = fwk.ClusterEventWithHint{ //nolint:gochecknoglobals // a constant

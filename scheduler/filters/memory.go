@@ -36,8 +36,8 @@ type Memory struct {
 	numbers map[string]int32
 	// looksAt are the kinds of objects, other than Pods and Nodes, that each plugin looks at.
 	looksAt map[string]sets.Set[fwk.EventResource]
-	// changes counts the changes of objects of each kind. changed is when the last one was, and unsettled are the kinds of which a plugin
-	// may not have seen it.
+	// changes counts the changes of objects of each kind. changed is when the last one was, and unsettled are the kinds
+	// of which a plugin may not have seen it.
 	changes   map[fwk.EventResource]uint64
 	changed   map[fwk.EventResource]time.Time
 	unsettled map[fwk.EventResource]bool
@@ -98,7 +98,8 @@ func (m *Memory) Settle(upTo time.Time) {
 	}
 }
 
-// LastChange returns when something last changed that any of some plugins looks at, besides Nodes and Pods that leave: zero if nothing did.
+// LastChange returns when something last changed that any of some plugins looks at, besides Nodes and Pods that leave:
+// zero if nothing did.
 func (m *Memory) LastChange(plugins []string) (last time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// AdmissionChanged reports whether something of a Node has changed that may decide which Pods it admits, whether the engine
-// considers it or only kube-scheduler's plugins do. None of these looks at conditions or annotations, which agents may write again and
-// again, and the engine looks at our own annotations only.
+// AdmissionChanged reports whether something of a Node has changed that may decide which Pods it admits, whether the
+// engine considers it or only kube-scheduler's plugins do. None of these looks at conditions or annotations, which
+// agents may write again and again, and the engine looks at our own annotations only.
 func AdmissionChanged(before, after *corev1.Node) bool {
 	return before.Spec.Unschedulable != after.Spec.Unschedulable ||
 		slices.ContainsFunc(framework.NodeSchedulingPropertiesChange(after, before), matters) ||

@@ -87,7 +87,8 @@ func (r *Refusals) Plugins() []string {
 	return slices.Sorted(maps.Keys(named))
 }
 
-// Each calls do with each refusal, and the node that it is of: "" and why no node would take the gang first, then by node.
+// Each calls do with each refusal, and the node that it is of: "" and why no node would take the gang first, then by
+// node.
 func (r *Refusals) Each(do func(node string, refusal *Refusal)) {
 	if r == nil {
 		return

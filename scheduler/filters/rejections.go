@@ -75,9 +75,9 @@ func (c *Consultant) mayHelp(kind fwk.EventResource, before, after any) bool {
 	return false
 }
 
-// NotSeen returns when a gang is to be tried again because something has changed that plugins which refused it look at, and that they may
-// not have seen: during the attempt, or so short a time before it that their own caches did not show it. It is zero if nothing has. The
-// rejections must have been set before: what changes later wakes the gang.
+// NotSeen returns when a gang is to be tried again because something has changed that plugins which refused it look at,
+// and that they may not have seen: during the attempt, or so short a time before it that their own caches did not show
+// it. It is zero if nothing has. The rejections must have been set before: what changes later wakes the gang.
 func (c *Consultant) NotSeen(plugins []string, began time.Time) (again time.Time) {
 	settled := c.Memory.LastChange(plugins).Add(c.Lag)
 	if len(plugins) == 0 || settled.Before(began) {

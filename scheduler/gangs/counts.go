@@ -76,7 +76,8 @@ func (r *Registry) untrack(g *Group) {
 	delete(r.unbound, g)
 }
 
-// trackUnbound updates whether a group is among those of which a member has no node. One that comes to be among them has no turn yet.
+// trackUnbound updates whether a group is among those of which a member has no node. One that comes to be among them
+// has no turn yet.
 func (r *Registry) trackUnbound(g *Group) {
 	_, known := r.unbound[g]
 	switch unbound := g.bound < len(g.members); {

@@ -23,8 +23,8 @@ const (
 	lanes
 )
 
-// neverFactor is how many times longer than the others those rest that would not fit even if nothing else ran, by what their
-// attempts take.
+// neverFactor is how many times longer than the others those rest that would not fit even if nothing else ran, by what
+// their attempts take.
 const neverFactor = 2
 
 func newLanes(pauses Pauses) (all [lanes]lane) {

@@ -51,8 +51,8 @@ func TestWhatNeverFitsWaitsForNodes(t *testing.T) {
 	}
 }
 
-// TestNobodyRestsForWhatNeverFits: with a thousand tasks of a misspelled GPU model, the others waited for a quarter of a
-// minute for GPUs that were free.
+// TestNobodyRestsForWhatNeverFits: with a thousand tasks of a misspelled GPU model, the others waited for a quarter of
+// a minute for GPUs that were free.
 func TestNobodyRestsForWhatNeverFits(t *testing.T) {
 	t.Parallel()
 	f := budgetFixture(t)

@@ -362,8 +362,8 @@ func (r *Registry) Spare(gang string) int {
 	return max(0, staying-spec.Min)
 }
 
-// Break marks the Pods of gangs that can't spare those that leave as about to be deleted: all that have a node. It returns the ones
-// that are not among those that leave.
+// Break marks the Pods of gangs that can't spare those that leave as about to be deleted: all that have a node. It
+// returns the ones that are not among those that leave.
 func (r *Registry) Break(leaving []types.UID) (others []*corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -224,8 +224,8 @@ func (r *Registry) podChanged(m *Member, before *corev1.Pod) Actions {
 	return Actions{}
 }
 
-// tryAgain has a group tried again once it has rested, although nothing but itself has changed: filters and queues look at
-// the labels of its Pods, too.
+// tryAgain has a group tried again once it has rested, although nothing but itself has changed: filters and queues look
+// at the labels of its Pods, too.
 func (r *Registry) tryAgain(g *Group) {
 	g.reconsidered = true // an attempt that is being made may not see it
 	if !g.retry.failedAt.IsZero() {
@@ -278,8 +278,8 @@ func (r *Registry) claimsChanged(m *Member, pod *corev1.Pod) bool {
 	return known && m.claimed != claimed
 }
 
-// ClaimsUnsettled reports whether a member may ask for other GPUs with resource claims than when it became a member: that is
-// being found out, or the member is about to be observed again. No place may be planned for it then.
+// ClaimsUnsettled reports whether a member may ask for other GPUs with resource claims than when it became a member:
+// that is being found out, or the member is about to be observed again. No place may be planned for it then.
 func (r *Registry) ClaimsUnsettled(m *Member) bool {
 	claimed, known := r.claimedBy(m.Pod())
 	return !known || m.claimed != claimed

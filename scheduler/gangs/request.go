@@ -10,14 +10,14 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Request is what a gang asks for, in the engine's terms, with its members by role. Once it is made it does not change: what confines it
-// returns another one.
+// Request is what a gang asks for, in the engine's terms, with its members by role. Once it is made it does not change:
+// what confines it returns another one.
 type Request struct {
 	*snapshot.Members[*Member]
 	// Near is the domain that the gang's other members are in.
 	Near string
-	// Kept are those of the nodes that it can't use which are kept for others, and Only are the only ones that it may use; nil
-	// for all. Both are for the record: Except has what follows.
+	// Kept are those of the nodes that it can't use which are kept for others, and Only are the only ones that it may
+	// use; nil for all. Both are for the record: Except has what follows.
 	Kept, Only []string
 }
 
@@ -40,8 +40,8 @@ func (r *Request) In(domain string) *Request {
 	return r.Confined(func(gang *placement.Gang) { gang.Within = domain })
 }
 
-// NearFirst calls try for the gang within the domain of its other members, so that replaced members return there, and then
-// anywhere, unless that domain is required. It stops at the first success.
+// NearFirst calls try for the gang within the domain of its other members, so that replaced members return there, and
+// then anywhere, unless that domain is required. It stops at the first success.
 func (r *Request) NearFirst(try func(*Request) (success bool)) {
 	if r.Near != "" && (try(r.In(r.Near)) || r.Required) {
 		return

@@ -5,8 +5,8 @@ package gangs
 
 import "falldio.github.io/gpu-controller/pkg/placement"
 
-// sharing keeps one of several equal selectors and preferences, as long as any member has it: most Pods of a large cluster have the
-// same ones.
+// sharing keeps one of several equal selectors and preferences, as long as any member has it: most Pods of a large
+// cluster have the same ones.
 type sharing struct {
 	selectors   sharedBy[placement.Selector]
 	preferences sharedBy[placement.Preference]

@@ -22,8 +22,8 @@ type nowhere struct{ io.Writer }
 
 func (nowhere) Close() error { return nil }
 
-// BenchmarkAPod is what the journal costs for a Pod that arrives, gets a place and ends: in the scheduling cycle, and in the
-// writer's goroutine.
+// BenchmarkAPod is what the journal costs for a Pod that arrives, gets a place and ends: in the scheduling cycle, and
+// in the writer's goroutine.
 func BenchmarkAPod(b *testing.B) {
 	policy := packing.New(packing.Default())
 	cluster := placement.NewCluster(policy)

@@ -10,8 +10,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Questions collects the questions to the engine of a decision that is to be recorded; nil if it is not. Its methods are for use within
-// mirror.For.
+// Questions collects the questions to the engine of a decision that is to be recorded; nil if it is not. Its methods
+// are for use within mirror.For.
 type Questions struct {
 	in   *Recorder
 	list []*format.Question
@@ -172,7 +172,8 @@ func (r *Questions) Last() *format.Question {
 	return r.list[len(r.list)-1]
 }
 
-// Ask writes questions into a decision, and where the journal stood at the first of them: where it stands now if there are none.
+// Ask writes questions into a decision, and where the journal stood at the first of them: where it stands now if there
+// are none.
 func (r *Recorder) Ask(d *format.Decision, questions *Questions) {
 	at := r.Position()
 	if questions.Any() {

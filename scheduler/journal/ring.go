@@ -16,8 +16,8 @@ import (
 	format "falldio.github.io/gpu-controller/pkg/journal"
 )
 
-// ring is the files of a journal, which together are never larger than a bound. Each is a segment that can be read without
-// the others: the oldest ones are removed.
+// ring is the files of a journal, which together are never larger than a bound. Each is a segment that can be read
+// without the others: the oldest ones are removed.
 type ring struct {
 	directory string
 	most      int64
@@ -148,8 +148,8 @@ func (r *ring) lastDecision() int {
 	return 0
 }
 
-// WriteTo implements io.WriterTo: it writes all segments, the oldest first. What is dropped meanwhile is written as well,
-// and what is added may be.
+// WriteTo implements io.WriterTo: it writes all segments, the oldest first. What is dropped meanwhile is written as
+// well, and what is added may be.
 func (r *ring) WriteTo(to io.Writer) (written int64, err error) {
 	open := r.open()
 	defer func() {

@@ -17,7 +17,8 @@ type shadow struct {
 	pods  map[string]mirror.Held
 }
 
-// apply applies a record. After records were dropped, it is wrong until the next checkpoint, which then has all that is there.
+// apply applies a record. After records were dropped, it is wrong until the next checkpoint, which then has all that is
+// there.
 func (s *shadow) apply(one *record) {
 	switch {
 	case one.checkpoint != nil:
@@ -46,7 +47,8 @@ func (s *shadow) reset(contents *mirror.Contents) {
 	}
 }
 
-// sorted returns the nodes, those first whose kind the engine saw first: who adds them in this order numbers the kinds alike.
+// sorted returns the nodes, those first whose kind the engine saw first: who adds them in this order numbers the kinds
+// alike.
 func (s *shadow) sorted() []mirror.Described {
 	return slices.SortedFunc(maps.Values(s.nodes), func(a, b mirror.Described) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))

@@ -14,8 +14,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// SetPublished sets the GPUs that DRA drivers publish, by node, on nodes on which they may have changed. They count from the next
-// Refresh on. The slices must not be changed later.
+// SetPublished sets the GPUs that DRA drivers publish, by node, on nodes on which they may have changed. They count
+// from the next Refresh on. The slices must not be changed later.
 func (m *Mirror) SetPublished(changed map[string][]snapshot.PublishedGPU) {
 	m.lock()
 	defer m.unlock()
@@ -42,9 +42,9 @@ func setOrDelete[K comparable, V any](all map[K][]V, key K, list []V) {
 	all[key] = list
 }
 
-// SetDevices sets which GPUs resource claims hold: their UUIDs, sorted, by node, and those that
-// are a Pod's alone, by Pod. It is told of the nodes and Pods only for which that may have changed, and returns the nodes for which
-// something has changed, and whether a GPU is held no longer. The changes count from the next Refresh on. The slices must not be
+// SetDevices sets which GPUs resource claims hold: their UUIDs, sorted, by node, and those that are a Pod's alone, by
+// Pod. It is told of the nodes and Pods only for which that may have changed, and returns the nodes for which something
+// has changed, and whether a GPU is held no longer. The changes count from the next Refresh on. The slices must not be
 // changed later.
 func (m *Mirror) SetDevices(held map[string][]string, ofPods map[types.UID][]string) (changed []string, released bool) {
 	m.lock()

@@ -51,8 +51,8 @@ func (m *Mirror) release(e *entry) {
 	}
 }
 
-// Release gives places back. Those of Pods that the snapshot shows end with the Pods. It does not wait for a search: the places
-// are free once that has ended.
+// Release gives places back. Those of Pods that the snapshot shows end with the Pods. It does not wait for a search:
+// the places are free once that has ended.
 func (m *Mirror) Release(uids []types.UID) {
 	m.released.add(uids)
 	m.settleIfFree()

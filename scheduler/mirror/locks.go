@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// locks of a Mirror. A search for places of a large gang may take seconds, in which kube-scheduler's filters are asked. It
-// changes the engine's cluster only, and undoes that; neither Bindings nor events may wait for it.
+// locks of a Mirror. A search for places of a large gang may take seconds, in which kube-scheduler's filters are asked.
+// It changes the engine's cluster only, and undoes that; neither Bindings nor events may wait for it.
 type locks struct {
-	// mu is held by those who use the engine's cluster. state is held as well by those who change anything else, and by those
-	// who only read that.
+	// mu is held by those who use the engine's cluster. state is held as well by those who change anything else, and by
+	// those who only read that.
 	mu    sync.Mutex
 	state sync.RWMutex
 	// released are places that are given back as soon as nobody uses the engine's cluster.

@@ -14,8 +14,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Pods may mention any label and any resource, as many as they like. What they mention costs time only on nodes that have it, and is
-// forgotten soon after nobody mentions it any more.
+// Pods may mention any label and any resource, as many as they like. What they mention costs time only on nodes that
+// have it, and is forgotten soon after nobody mentions it any more.
 
 // census counts the nodes of the snapshot that have each label, and that list each resource.
 type census struct {
@@ -64,17 +64,17 @@ func countKeys[K comparable, V any](counts map[K]int, keys map[K]V, number int) 
 // isListed reports whether any node has listed a resource so far. It needs no lock.
 func (c *census) isListed(resource string) bool { return (*c.listed.Load())[resource] }
 
-// Watch makes the engine track the labels and resources that a shape refers to; known is
-// false if there are nodes that have to be updated for that. It must be called before the shape is used, and takes effect with
-// the next Refresh. They are tracked until Forget finds nobody who uses them.
+// Watch makes the engine track the labels and resources that a shape refers to; known is false if there are nodes that
+// have to be updated for that. It must be called before the shape is used, and takes effect with the next Refresh. They
+// are tracked until Forget finds nobody who uses them.
 func (m *Mirror) Watch(shape *placement.Shape) (known bool) {
 	m.lock()
 	defer m.unlock()
 	return !m.outdate(m.view.Track(shape))
 }
 
-// outdate has the nodes described anew, with the next Refresh, that have any of some labels or resources. It reports whether there are
-// any.
+// outdate has the nodes described anew, with the next Refresh, that have any of some labels or resources. It reports
+// whether there are any.
 func (m *Mirror) outdate(part snapshot.Tracked) (found bool) {
 	maps.DeleteFunc(part.Labels, func(key string, _ map[string]bool) bool {
 		return m.census.labels[key] == 0 && key != snapshot.NodeNameKey
@@ -113,14 +113,14 @@ func (m *Mirror) redescribe(n *node) {
 	n.described = described
 }
 
-// Counted returns a shape without the resources that no node has listed so far: kube-scheduler may have them provided by resource
-// claims, and decides about them. It may be called within With or For.
+// Counted returns a shape without the resources that no node has listed so far: kube-scheduler may have them provided
+// by resource claims, and decides about them. It may be called within With or For.
 func (m *Mirror) Counted(shape placement.Shape) placement.Shape {
 	return snapshot.Counted(shape, m.census.isListed)
 }
 
-// Forget drops what was kept for Pods that are gone: labels and resources that none of some shapes refers to, and that the demand which
-// was learned does not refer to, and shapes that nobody has asked for since the last call.
+// Forget drops what was kept for Pods that are gone: labels and resources that none of some shapes refers to, and that
+// the demand which was learned does not refer to, and shapes that nobody has asked for since the last call.
 func (m *Mirror) Forget(used iter.Seq[*placement.Shape]) {
 	m.lock()
 	defer m.unlock()

@@ -54,7 +54,8 @@ type Mirror struct {
 	owned map[types.UID][]string
 	// pass counts the snapshots, version the changes of nodes that they showed.
 	pass, version uint64
-	// nodesVersion counts the changes of what nodes offer, and admissions those of all that may decide which Pods they admit.
+	// nodesVersion counts the changes of what nodes offer, and admissions those of all that may decide which Pods they
+	// admit.
 	nodesVersion, admissions uint64
 	// freed counts the changes after which there may be more room than before.
 	freed uint64
@@ -69,7 +70,8 @@ type node struct {
 	info       fwk.NodeInfo
 	generation int64
 	object     *corev1.Node
-	// counted is the node that the census counts, and outdated is true if it has to be described anew although it has not changed.
+	// counted is the node that the census counts, and outdated is true if it has to be described anew although it has
+	// not changed.
 	counted   *corev1.Node
 	outdated  bool
 	described placement.Node
@@ -114,7 +116,8 @@ type entry struct {
 	held, seen bool
 	// previous is the Pod as the snapshot showed it in an earlier attempt.
 	previous *corev1.Pod
-	// elsewhere is another node on which the snapshot shows the Pod, which counts there as soon as the seat has ended; nil for none.
+	// elsewhere is another node on which the snapshot shows the Pod, which counts there as soon as the seat has ended;
+	// nil for none.
 	elsewhere *node
 	// lost is true if a card of the seat has gone.
 	lost bool
@@ -382,16 +385,16 @@ func (m *Mirror) View() snapshot.NodeView {
 	return m.view.Clone()
 }
 
-// Admissions returns a number that changes whenever something has changed that may decide which Pods a node admits, whether the
-// engine considers it or only kube-scheduler's filters do: see filters.AdmissionChanged.
+// Admissions returns a number that changes whenever something has changed that may decide which Pods a node admits,
+// whether the engine considers it or only kube-scheduler's filters do: see filters.AdmissionChanged.
 func (m *Mirror) Admissions() uint64 {
 	m.state.RLock()
 	defer m.state.RUnlock()
 	return m.admissions
 }
 
-// NodesVersion returns a number that changes whenever what nodes offer has changed: nodes come and go, or have other GPUs, labels
-// or taints.
+// NodesVersion returns a number that changes whenever what nodes offer has changed: nodes come and go, or have other
+// GPUs, labels or taints.
 func (m *Mirror) NodesVersion() uint64 {
 	m.state.RLock()
 	defer m.state.RUnlock()

@@ -11,21 +11,21 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement/packing"
 )
 
-// Recorder is told about all that changes the engine's decisions, while the mirror is locked. What it is given must not be
-// modified, and may be kept.
+// Recorder is told about all that changes the engine's decisions, while the mirror is locked. What it is given must not
+// be modified, and may be kept.
 type Recorder interface {
-	// NodeSet is called after a node was added, with before nil, or updated. The engine numbers the kinds of nodes as it sees
-	// them.
+	// NodeSet is called after a node was added, with before nil, or updated. The engine numbers the kinds of nodes as
+	// it sees them.
 	NodeSet(before, after *placement.Node, kind int)
 	NodeRemoved(node *placement.Node)
-	// PodPlaced is called after something got a place: a Pod, which is the holder, or something else. A seat is the place of
-	// a Pod that has yet to be bound.
+	// PodPlaced is called after something got a place: a Pod, which is the holder, or something else. A seat is the
+	// place of a Pod that has yet to be bound.
 	PodPlaced(pod *placement.Pod, holder *corev1.Pod, seat bool)
 	PodRemoved(pod *placement.Pod)
 	// Learned is called before a request is counted as demand. Equal ones have the same shape.
 	Learned(shape *placement.Shape, ending bool)
-	// Due reports whether Checkpoint is to be called, between two changes, and whether all has to be in it that is there, as
-	// the Recorder has not followed it.
+	// Due reports whether Checkpoint is to be called, between two changes, and whether all has to be in it that is
+	// there, as the Recorder has not followed it.
 	Due() (due, all bool)
 	Checkpoint(contents *Contents)
 }

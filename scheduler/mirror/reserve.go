@@ -337,8 +337,8 @@ func (m *Mirror) NodesFor(pods map[string]bool) map[string]bool {
 	return nodes
 }
 
-// WithheldFrom returns what is withheld from a Pod that is not ours, by node: by seats whose Pods the snapshot does not show, and
-// by reservations.
+// WithheldFrom returns what is withheld from a Pod that is not ours, by node: by seats whose Pods the snapshot does not
+// show, and by reservations.
 func (m *Mirror) WithheldFrom(pod *corev1.Pod) (seated, reserved map[string]Withheld) {
 	m.state.RLock()
 	defer m.state.RUnlock()

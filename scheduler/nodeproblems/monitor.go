@@ -1,8 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodeproblems knows which nodes give trouble: they refuse the Pods that are bound to them, Pods could not be bound to them, or
-// their GPUs can't be used. It tells who looks after a node, and which nodes are the last choice for Pods.
+// Package nodeproblems knows which nodes give trouble: they refuse the Pods that are bound to them, Pods could not be
+// bound to them, or their GPUs can't be used. It tells who looks after a node, and which nodes are the last choice for
+// Pods.
 package nodeproblems
 
 import (
@@ -51,8 +52,8 @@ type Monitor struct {
 // NewMonitor returns a Monitor that knows of no trouble.
 func NewMonitor(sources Sources) *Monitor { return &Monitor{sources: sources} }
 
-// LastChoices returns the nodes that Pods of a namespace use only if no others are left, in order: Pods could not be bound or started
-// there lately.
+// LastChoices returns the nodes that Pods of a namespace use only if no others are left, in order: Pods could not be
+// bound or started there lately.
 func (m *Monitor) LastChoices(namespace string) []string {
 	return gangs.Union(m.faults.nodes(m.sources.Clock.Now()), m.Refusing(namespace))
 }
@@ -98,8 +99,8 @@ func (m *Monitor) Watch(ctx context.Context) error {
 	return nil
 }
 
-// withoutMost keeps of a failed Pod what podFailed looks at, and its node only if the refusal counts. That of a Pod without GPUs does
-// not: such Pods don't count either when they start on the node.
+// withoutMost keeps of a failed Pod what podFailed looks at, and its node only if the refusal counts. That of a Pod
+// without GPUs does not: such Pods don't count either when they start on the node.
 func (m *Monitor) withoutMost(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {

@@ -40,12 +40,12 @@ type verdict struct {
 	Until     time.Time
 }
 
-// refusals are those that nodes have answered Pods with that were bound to them: one whose device plugin or kubelet is broken looks
-// empty, and so attracts one task after the other. It is safe for concurrent use; its zero value is empty.
+// refusals are those that nodes have answered Pods with that were bound to them: one whose device plugin or kubelet is
+// broken looks empty, and so attracts one task after the other. It is safe for concurrent use; its zero value is empty.
 //
-// One task that is refused says little about the node. When several are, the node is the last choice for the Pods of their namespace,
-// and for all Pods if they are of several namespaces: otherwise, who has a namespace could make a node look bad to others, with Pods
-// that no node would take.
+// One task that is refused says little about the node. When several are, the node is the last choice for the Pods of
+// their namespace, and for all Pods if they are of several namespaces: otherwise, who has a namespace could make a node
+// look bad to others, with Pods that no node would take.
 type refusals struct {
 	mu      sync.Mutex
 	byScope map[scope]*known

@@ -33,8 +33,8 @@ func (u *unusable) set(node, problem string) (news bool) {
 	return news
 }
 
-// NodeChanged tells who looks after a node which of its GPUs can't be used. Who begins to lead tells it with the next update of the
-// node: the kubelet makes one every few minutes.
+// NodeChanged tells who looks after a node which of its GPUs can't be used. Who begins to lead tells it with the next
+// update of the node: the kubelet makes one every few minutes.
 func (m *Monitor) NodeChanged(node *corev1.Node) {
 	reason, problem := snapshot.Unusable(node)
 	if problem != "" && !m.sources.MayAct() {

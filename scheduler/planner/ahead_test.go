@@ -151,7 +151,8 @@ func TestAGangThatComesFirstGoesBeforeABooking(t *testing.T) {
 	}
 }
 
-// The bookings of others must not put off a gang of a higher priority that has just come, also not until it is in the line.
+// The bookings of others must not put off a gang of a higher priority that has just come, also not until it is in the
+// line.
 func TestAGangOfAHigherPriorityStartsWhereOthersWait(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

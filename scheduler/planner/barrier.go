@@ -62,8 +62,8 @@ func (p *Planner) rejectGang(uids []types.UID, number uint64) error {
 // not know.
 func (p *Planner) Withdraw(uid types.UID, number uint64) { p.withdraw(uid, number) }
 
-// Unreserve is Withdraw for a Pod that had reserved its seat: that it does not go there may have to do with the node. An error
-// before that need not, such as one of a scheduler extender, which fails for all Pods.
+// Unreserve is Withdraw for a Pod that had reserved its seat: that it does not go there may have to do with the node.
+// An error before that need not, such as one of a scheduler extender, which fails for all Pods.
 func (p *Planner) Unreserve(uid types.UID, number uint64) {
 	if fault := p.withdraw(uid, number); fault != "" {
 		p.problems.BindingFailed(fault)

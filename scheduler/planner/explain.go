@@ -125,8 +125,8 @@ func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 	return cachedMessage{reason: given, at: p.clock.Now(), version: p.mirror.Version(), nodes: p.mirror.NodesVersion(), never: given.Never}
 }
 
-// withoutReserved removes the remedy that GPUs become free if all of these are free already, and only kept for others. It
-// reports whether it did.
+// withoutReserved removes the remedy that GPUs become free if all of these are free already, and only kept for others.
+// It reports whether it did.
 func (p *Planner) withoutReserved(explanation *placement.Explanation) (removed bool) {
 	awaited := awaitedIn(explanation)
 	if len(awaited) == 0 || p.mirror.InUse(awaited) > 0 || p.heldByClaims(awaited) {

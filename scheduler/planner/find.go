@@ -20,8 +20,8 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
-// finder finds places for gangs in the cluster as the mirror has it, with the filters' consent. It decides nothing about who gets them and
-// gives none away: whatever it tries in the cluster is undone. It is for scheduling cycles.
+// finder finds places for gangs in the cluster as the mirror has it, with the filters' consent. It decides nothing
+// about who gets them and gives none away: whatever it tries in the cluster is undone. It is for scheduling cycles.
 type finder struct {
 	mirror   *mirror.Mirror
 	filters  *filters.Consultant

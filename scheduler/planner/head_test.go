@@ -164,7 +164,8 @@ func TestABacklogOfOneModelTakesNoBookingFromAnother(t *testing.T) {
 	}
 }
 
-// The message tells the owner what is true: no GPU that becomes free helps, as those that are free are kept for another.
+// The message tells the owner what is true: no GPU that becomes free helps, as those that are free are kept for
+// another.
 func TestGPUsThatAreKeptForOthersAreNoRemedy(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -188,7 +189,8 @@ func TestGPUsThatAreKeptForOthersAreNoRemedy(t *testing.T) {
 	}
 }
 
-// Two nodes are in use for an hour, and booked for a gang each. The filters are asked about the places while one of the gangs is deleted.
+// Two nodes are in use for an hour, and booked for a gang each. The filters are asked about the places while one of the
+// gangs is deleted.
 func TestNothingIsBookedForAGangThatIsDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	onNode := func(name string) func(*corev1.Pod) {

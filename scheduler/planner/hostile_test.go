@@ -22,8 +22,8 @@ import (
 // hostileObjects is how many Pods come and go of which each mentions what no other does.
 const hostileObjects = 10_000
 
-// hostile returns a Pod that mentions as much as it can of what no other Pod does: a resource, labels, values, topology, a
-// preference, a network target, a queue, a gang, an image of its task, and how long it runs.
+// hostile returns a Pod that mentions as much as it can of what no other Pod does: a resource, labels, values,
+// topology, a preference, a network target, a queue, a gang, an image of its task, and how long it runs.
 func hostile(i int) *corev1.Pod {
 	p := pod(fmt.Sprint("hostile-", i), 1)
 	p.CreationTimestamp = metav1.NewTime(beginning.Add(time.Duration(i) * time.Millisecond))

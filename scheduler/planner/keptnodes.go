@@ -18,9 +18,9 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
-// keptNodes are the nodes that are kept for gangs that Pods were preempted for, and that will fit there once these have left.
-// Meanwhile, only Pods that come before the gang in the queue may go there, and Pods without GPUs that leave
-// it enough of everything.
+// keptNodes are the nodes that are kept for gangs that Pods were preempted for, and that will fit there once these have
+// left. Meanwhile, only Pods that come before the gang in the queue may go there, and Pods without GPUs that leave it
+// enough of everything.
 type keptNodes struct {
 	mu   sync.Mutex
 	list map[string]*keptFor
@@ -217,8 +217,9 @@ func (p *Planner) keptForOthers(attempt *gangs.Attempt) []string {
 }
 
 // precedenceOf returns whether a gang comes before one that nodes are kept for. Priorities decide in a queue only:
-// otherwise the Pods of a higher priority that had to give back GPUs would take them again at once. Of another queue, a gang comes
-// before it if it gets what its queue is guaranteed and the other one does not, or if it has the priority of critical system Pods.
+// otherwise the Pods of a higher priority that had to give back GPUs would take them again at once. Of another queue, a
+// gang comes before it if it gets what its queue is guaranteed and the other one does not, or if it has the priority of
+// critical system Pods.
 func (p *Planner) precedenceOf(attempt *gangs.Attempt) func(*keptFor) bool {
 	rank, queue := rankOf(attempt), p.line.State().QueueOf(attempt.Waiting[0].Pod()).Queue
 	critical, guaranteed := attempt.Priority >= preemption.SystemCritical, p.line.IsGuaranteed(attempt.Group.Key)

@@ -14,8 +14,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// family returns the queues of two siblings that are guaranteed 4 GPUs each, of a parent that may hold 8, and of a stranger.
-// Those who have to give back GPUs do so at once.
+// family returns the queues of two siblings that are guaranteed 4 GPUs each, of a parent that may hold 8, and of a
+// stranger. Those who have to give back GPUs do so at once.
 func family() []*v1.GPUQueue {
 	parent, owner, guest, stranger := queue("parent", 8, ptr.To[int32](8)), queue("owner", 4, nil), queue("guest", 4, nil), queue("stranger", 0, nil)
 	owner.Spec.Parent, guest.Spec.Parent = "parent", "parent"
@@ -25,8 +25,8 @@ func family() []*v1.GPUQueue {
 	return []*v1.GPUQueue{parent, owner, guest, stranger}
 }
 
-// runs is comes for Pods that the API server has as well. Others turn out to be gone when they are to be stopped, and then no longer
-// count as leaving.
+// runs is comes for Pods that the API server has as well. Others turn out to be gone when they are to be stopped, and
+// then no longer count as leaving.
 func (f *fixture) runs(pods ...*corev1.Pod) {
 	f.t.Helper()
 	for _, pod := range pods {
@@ -134,8 +134,8 @@ func TestAGangWithALauncherGivesBackAsAWhole(t *testing.T) {
 
 func neverPreempting(p *corev1.Pod) { p.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever) }
 
-// What a sibling gives back under the parent's limit is for the gang that has asked for it, also if the sibling's next Pod
-// comes first.
+// What a sibling gives back under the parent's limit is for the gang that has asked for it, also if the sibling's next
+// Pod comes first.
 func TestNobodyElseTakesWhatIsGivenBackUnderALimit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -168,8 +168,8 @@ func TestNobodyElseTakesWhatIsGivenBackUnderALimit(t *testing.T) {
 	}
 }
 
-// While one sibling is told to give back, another one asks as well: each gets its part, and the Pods that leave for the first
-// one don't count for the second.
+// While one sibling is told to give back, another one asks as well: each gets its part, and the Pods that leave for the
+// first one don't count for the second.
 func TestTwoQueuesTakeBackBelowTheSameParent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

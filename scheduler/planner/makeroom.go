@@ -34,8 +34,8 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, s *search, foun
 	return describeVictims(victims, found.taken)
 }
 
-// nodesToKeep returns the nodes of a plan, to keep them for its gang. That lasts until the grace periods of all that leave have ended, and
-// claimSeconds longer.
+// nodesToKeep returns the nodes of a plan, to keep them for its gang. That lasts until the grace periods of all that
+// leave have ended, and claimSeconds longer.
 func (p *Planner) nodesToKeep(found *preemptionPlan, now time.Time) *keptFor {
 	lasts := p.keepTime()
 	one := &keptFor{

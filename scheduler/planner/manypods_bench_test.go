@@ -15,8 +15,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// manyPods returns a fixture in which a queue has borrowed the GPUs of 2,500 nodes, with a Pod on each, and Pods that wait in
-// the queue that is guaranteed a few of them.
+// manyPods returns a fixture in which a queue has borrowed the GPUs of 2,500 nodes, with a Pod on each, and Pods that
+// wait in the queue that is guaranteed a few of them.
 func manyPods(b *testing.B, waits int) (f *fixture, waiting []*corev1.Pod) {
 	b.Helper()
 	f = newFixture(b)

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestWhatWouldNeverFitIsTriedAgainWhenNodesChange has a Pod that is too large for the only node, and one that has to wait
-// for another one there to end.
+// TestWhatWouldNeverFitIsTriedAgainWhenNodesChange has a Pod that is too large for the only node, and one that has to
+// wait for another one there to end.
 func TestWhatWouldNeverFitIsTriedAgainWhenNodesChange(t *testing.T) {
 	t.Parallel()
 	newNode := func(f *fixture) {

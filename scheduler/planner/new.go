@@ -78,7 +78,8 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader t
 	return p, nil
 }
 
-// follow follows the objects of the cluster until ctx ends. It returns what reports whether all that existed before is known.
+// follow follows the objects of the cluster until ctx ends. It returns what reports whether all that existed before is
+// known.
 func (p *Planner) follow(ctx context.Context) ([]cache.InformerSynced, error) {
 	pods, errPods := p.watch()
 	claims, errClaims := p.devices.Watch(ctx)

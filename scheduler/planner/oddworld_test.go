@@ -18,9 +18,10 @@ import (
 // rackLabel is that of the level between zones and leaves.
 const rackLabel = v1.GroupName + "/rack"
 
-// oddWorld is a random cluster of nodes as few people have them all at once: racks of 72 GPUs and cards that are offered a hundred
-// times, nodes without GPUs, without room for Pods or CPU, cordoned and tainted ones, of several models or none, and with labels of some
-// levels of the topology only. The gang's members differ in their GPUs, models and tolerations; some have no GPUs.
+// oddWorld is a random cluster of nodes as few people have them all at once: racks of 72 GPUs and cards that are
+// offered a hundred times, nodes without GPUs, without room for Pods or CPU, cordoned and tainted ones, of several
+// models or none, and with labels of some levels of the topology only. The gang's members differ in their GPUs, models
+// and tolerations; some have no GPUs.
 func oddWorld(dice *rand.Rand) *world {
 	w := &world{}
 	for i := range 2 + dice.IntN(smallWorld-1) {

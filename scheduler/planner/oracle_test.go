@@ -34,7 +34,8 @@ func TestAGangIsPlacedIfKubeSchedulersFiltersAllowIt(t *testing.T) {
 	compareWithFilters(t, randomWorld)
 }
 
-// TestAGangIsPlacedOnOddClustersIfKubeSchedulersFiltersAllowIt does so with nodes of many shapes, and gangs of unlike members.
+// TestAGangIsPlacedOnOddClustersIfKubeSchedulersFiltersAllowIt does so with nodes of many shapes, and gangs of unlike
+// members.
 func TestAGangIsPlacedOnOddClustersIfKubeSchedulersFiltersAllowIt(t *testing.T) {
 	t.Parallel()
 	compareWithFilters(t, oddWorld)
@@ -172,7 +173,8 @@ func (o *oracle) isTogether(node string) bool {
 	return domain != "" && (len(o.placed) == 0 || domain == o.domainOf(o.placed[0].Spec.NodeName))
 }
 
-// domainOf returns where a node is: leaves of one name in different zones are not the same. It is empty if the node's label is missing.
+// domainOf returns where a node is: leaves of one name in different zones are not the same. It is empty if the node's
+// label is missing.
 func (o *oracle) domainOf(node string) string {
 	labels := o.infos[node].Node().Labels
 	if labels[o.together] == "" {

@@ -28,7 +28,8 @@ func (p *Planner) tryScored(s *search) Decision {
 	return p.fail(s)
 }
 
-// tryPlan looks for places for all Pods of an attempt. What it did not find is remembered until more is freed than at the beginning.
+// tryPlan looks for places for all Pods of an attempt. What it did not find is remembered until more is freed than at
+// the beginning.
 func (p *Planner) tryPlan(s *search, freed uint64) Decision {
 	s.questions = p.decisions.recorder.NewQuestions()
 	s.check = p.filters.CheckerUnlessTrusted(s.request)

@@ -70,7 +70,8 @@ type Planner struct {
 	// finder finds places, and filters asks kube-scheduler's filters about them.
 	finder  *finder
 	filters *filters.Consultant
-	// tidier drops what the mirror keeps for Pods that are gone. cyclesTidied is when what scheduling cycles keep was dropped last.
+	// tidier drops what the mirror keeps for Pods that are gone. cyclesTidied is when what scheduling cycles keep was
+	// dropped last.
 	tidier       mirrorTidier
 	cyclesTidied time.Time
 	// reports says why gangs wait, and may tell autoscalers about their members.

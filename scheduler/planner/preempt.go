@@ -64,8 +64,8 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	return p.preemptFor(ctx, pod, s, prospect, admitted.Limited)
 }
 
-// preemptFor searches Pods to preempt, unless such a search has just been in vain. limited is true if the gang's queue may not hold it
-// because of a limit.
+// preemptFor searches Pods to preempt, unless such a search has just been in vain. limited is true if the gang's queue
+// may not hold it because of a limit.
 func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, prospect *preemption.Prospect, limited bool) string {
 	s.keys = p.victimFinder.keysFor(p.keysOf(s.attempt, s.request), s.attempt.Priority, prospect)
 	for _, key := range [...]string{s.keys.Request, s.keys.Filtered} {

@@ -40,7 +40,8 @@ func (f *fixture) postponements() (texts []string) {
 	}
 }
 
-// TestAPromiseIsKeptOrExplainedAfterARestart: a Pod was told by a former process when it starts. Now a job runs for an hour.
+// TestAPromiseIsKeptOrExplainedAfterARestart: a Pod was told by a former process when it starts. Now a job runs for an
+// hour.
 func TestAPromiseIsKeptOrExplainedAfterARestart(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

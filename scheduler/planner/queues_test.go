@@ -84,8 +84,8 @@ func TestAQueueNeverHoldsMoreThanItsLimit(t *testing.T) {
 	}
 }
 
-// A Pod of a namespace that the queue does not accept may run nevertheless: another scheduler has bound it, or the namespace was
-// accepted before.
+// A Pod of a namespace that the queue does not accept may run nevertheless: another scheduler has bound it, or the
+// namespace was accepted before.
 func TestAQueueDoesNotPayForANamespaceThatItDoesNotAccept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -214,8 +214,8 @@ func TestABookingEndsWithTheStart(t *testing.T) {
 	}
 }
 
-// Pods are preempted for another gang, which keeps their nodes from all others until they have left. That is soon over. The
-// booking must not keep that gang away meanwhile: both would wait for each other.
+// Pods are preempted for another gang, which keeps their nodes from all others until they have left. That is soon over.
+// The booking must not keep that gang away meanwhile: both would wait for each other.
 func TestABookingIsKeptWhileItsNodesAreKeptForOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -237,8 +237,8 @@ func TestABookingIsKeptWhileItsNodesAreKeptForOthers(t *testing.T) {
 	}
 }
 
-// While a node takes no Pods, there is no time at which a gang of all nodes fits. When the node is back, others would take
-// what is free if the gang had no booking for a while.
+// While a node takes no Pods, there is no time at which a gang of all nodes fits. When the node is back, others would
+// take what is free if the gang had no booking for a while.
 func TestABookingIsMadeAsSoonAsANodeIsBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

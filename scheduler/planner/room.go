@@ -22,9 +22,10 @@ import (
 // roomKey is where a scheduling cycle keeps its KeptRoom.
 const roomKey fwk.StateKey = "falldio.com/kept-room"
 
-// KeptRoom is what nodes must have left, beyond what the snapshot shows, in the scheduling cycle of a Pod that is not ours: for
-// seats whose Pods are not assumed yet, for gangs that the nodes are kept for or that have booked them, and for Pods that are being moved.
-// It does not change, so that the filters of many nodes read it at the same time without a lock.
+// KeptRoom is what nodes must have left, beyond what the snapshot shows, in the scheduling cycle of a Pod that is not
+// ours: for seats whose Pods are not assumed yet, for gangs that the nodes are kept for or that have booked them, and
+// for Pods that are being moved. It does not change, so that the filters of many nodes read it at the same time without
+// a lock.
 type KeptRoom struct {
 	pod              *corev1.Pod
 	planner          *Planner
@@ -93,8 +94,9 @@ func (r *KeptRoom) On(info fwk.NodeInfo) (held mirror.Withheld, why string) {
 	return held, why
 }
 
-// keptOn returns what a node must have left for the gangs that it is kept for and that come before the Pod, and for those that have
-// booked it. What the Pods hold that leave for a gang is in use, and will be the gang's: it does not count twice.
+// keptOn returns what a node must have left for the gangs that it is kept for and that come before the Pod, and for
+// those that have booked it. What the Pods hold that leave for a gang is in use, and will be the gang's: it does not
+// count twice.
 func (r *KeptRoom) keptOn(info fwk.NodeInfo) mirror.Withheld {
 	needs, before := mirror.Withheld{}, []gangRoom(nil)
 	for _, one := range r.kept[info.Node().Name] {
@@ -119,14 +121,16 @@ func requestsOf(pod *corev1.Pod) mirror.Withheld {
 	return mirror.WithheldFor(&use)
 }
 
-// TurnAway records that a node has too little left. The Pod is requeued when what is kept changes, and from time to time.
+// TurnAway records that a node has too little left. The Pod is requeued when what is kept changes, and from time to
+// time.
 func (r *KeptRoom) TurnAway() {
 	if r.turnedAway.CompareAndSwap(false, true) {
 		r.planner.RequeueLater(r.pod)
 	}
 }
 
-// gangRooms are what gangs need of the nodes that are kept for them, as long as these are the same. It is for scheduling cycles only.
+// gangRooms are what gangs need of the nodes that are kept for them, as long as these are the same. It is for
+// scheduling cycles only.
 type gangRooms struct {
 	kept  map[string]*keptFor
 	nodes map[string][]gangRoom

@@ -20,8 +20,8 @@ import (
 // filterers is how many nodes kube-scheduler filters at the same time.
 const filterers = 16
 
-// newRoomy returns a planner of 10,000 nodes, on 100 of which Pods have seats that the snapshot does not show. For each of four gangs,
-// 250 others are kept.
+// newRoomy returns a planner of 10,000 nodes, on 100 of which Pods have seats that the snapshot does not show. For each
+// of four gangs, 250 others are kept.
 func newRoomy(b *testing.B) (f *fixture, nodes []fwk.NodeInfo) {
 	b.Helper()
 	f = newFixture(b)

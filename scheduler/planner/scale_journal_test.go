@@ -29,20 +29,20 @@ type journalResults struct {
 	Nodes, Pods int
 	// Turns are small Pods that got a place, without and with the journal, in turns.
 	Turns []journalTurn
-	// BytesPerPod is how much was written for a Pod that got a place, without checkpoints, CheckpointBytes the size of the
-	// first checkpoint, and Dropped how many records were dropped.
+	// BytesPerPod is how much was written for a Pod that got a place, without checkpoints, CheckpointBytes the size of
+	// the first checkpoint, and Dropped how many records were dropped.
 	BytesPerPod, CheckpointBytes float64
 	Dropped                      uint64
-	// PauseMilliseconds is how long a cycle waits while the first checkpoint is taken, and CheckpointMilliseconds the CPU time
-	// that it takes altogether.
+	// PauseMilliseconds is how long a cycle waits while the first checkpoint is taken, and CheckpointMilliseconds the
+	// CPU time that it takes altogether.
 	PauseMilliseconds, CheckpointMilliseconds float64
 }
 
 // journalTurn is a turn without the journal, and the next one with it, or the other way round.
 type journalTurn struct{ Off, On journalRate }
 
-// journalRate is what one Pod took: time, CPU time of the scheduling cycles and of the whole process, and memory that was
-// allocated.
+// journalRate is what one Pod took: time, CPU time of the scheduling cycles and of the whole process, and memory that
+// was allocated.
 type journalRate struct{ Microseconds, CPUMicroseconds, ProcessMicroseconds, AllocatedBytes float64 }
 
 // turnLength is short, so that what else the machine does disturbs a turn and the next one alike.
@@ -139,8 +139,8 @@ func processTime(tb testing.TB) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// switchedRecorder is a recorder that can be switched off and on again. What it then records does not add up, and costs the
-// same.
+// switchedRecorder is a recorder that can be switched off and on again. What it then records does not add up, and costs
+// the same.
 type switchedRecorder struct {
 	*recorder.Recorder
 	directory string

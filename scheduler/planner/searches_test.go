@@ -67,8 +67,8 @@ func TestNeitherBindingsNorEventsWaitForASearch(t *testing.T) {
 	}
 }
 
-// TestSearchesOfAnAttemptTakeNoLongerThanCounts: a gang that waits rests for ten times as long as its attempts take. What would
-// not count of them could take all of the scheduler's time.
+// TestSearchesOfAnAttemptTakeNoLongerThanCounts: a gang that waits rests for ten times as long as its attempts take.
+// What would not count of them could take all of the scheduler's time.
 func TestSearchesOfAnAttemptTakeNoLongerThanCounts(t *testing.T) {
 	var nodes []*corev1.Node
 	var running []*corev1.Pod

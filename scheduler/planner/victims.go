@@ -26,12 +26,12 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
-// reclaimPeriod is for how long it is remembered that nobody may be preempted although queues have borrowed: their Pods may
-// become old enough meanwhile.
+// reclaimPeriod is for how long it is remembered that nobody may be preempted although queues have borrowed: their Pods
+// may become old enough meanwhile.
 const reclaimPeriod = 2 * time.Second
 
-// victimFinder finds whom a gang may preempt: Pods of a lower priority, and those that hold GPUs which their queues have to give back. It
-// stops nobody. It is for scheduling cycles.
+// victimFinder finds whom a gang may preempt: Pods of a lower priority, and those that hold GPUs which their queues
+// have to give back. It stops nobody. It is for scheduling cycles.
 type victimFinder struct {
 	mirror   *mirror.Mirror
 	registry *gangs.Registry
@@ -60,15 +60,15 @@ func (v *victimFinder) prospectKey(prospect *preemption.Prospect) string {
 	return prospect.Key()
 }
 
-// keysFor returns the keys of a preemption for a gang of a priority, with that of what queues may have to give back. On other nodes,
-// or with other PodDisruptionBudgets, others may leave.
+// keysFor returns the keys of a preemption for a gang of a priority, with that of what queues may have to give back. On
+// other nodes, or with other PodDisruptionBudgets, others may leave.
 func (v *victimFinder) keysFor(k filters.Keys, priority int32, prospect *preemption.Prospect) filters.Keys {
 	prefix := fmt.Sprintf("preempt\x00%d\x00%s\x00%d\x00%d\x00", priority, v.prospectKey(prospect), v.mirror.NodesVersion(), v.evictor.BudgetsRaised())
 	return filters.Keys{Request: prefix + k.Request, Filtered: prefix + k.Filtered}
 }
 
-// reclaimFor returns who may be preempted for a gang because of its queue; nil without GPUQueues. It looks at all Pods with
-// GPUs.
+// reclaimFor returns who may be preempted for a gang because of its queue; nil without GPUQueues. It looks at all Pods
+// with GPUs.
 func (v *victimFinder) reclaimFor(attempt *gangs.Attempt, prospect *preemption.Prospect) *preemption.Queues {
 	if prospect == nil {
 		return nil
@@ -92,9 +92,9 @@ func (v *victimFinder) hopeless(attempt *gangs.Attempt) bool {
 	return v.filters.Last(attempt.Group.Key).AtAll() != nil
 }
 
-// nobodyFor reports whether it is known without a search that no Pods may be preempted for a gang, and returns what to say about it.
-// If its queue may not hold the gang because of a limit, only GPUs that others have borrowed help: reclaims is true if there may be
-// any.
+// nobodyFor reports whether it is known without a search that no Pods may be preempted for a gang, and returns what to
+// say about it. If its queue may not hold the gang because of a limit, only GPUs that others have borrowed help:
+// reclaims is true if there may be any.
 func (v *victimFinder) nobodyFor(attempt *gangs.Attempt, limited, reclaims bool) (why string, none bool) {
 	switch {
 	case reclaims || !limited && v.mirror.HasBelow(attempt.Priority):
@@ -130,10 +130,9 @@ type preemptionPlan struct {
 	filtered, late bool
 }
 
-// find looks for victims after which the gang fits, and its nodes accept it as they
-// will be then: nobody is evicted before kube-scheduler's filters have agreed. If the victims that are
-// best for the gang are more than their queues have to give back, others are looked for. If there are none, the gang is woken when
-// there may be some.
+// find looks for victims after which the gang fits, and its nodes accept it as they will be then: nobody is evicted
+// before kube-scheduler's filters have agreed. If the victims that are best for the gang are more than their queues
+// have to give back, others are looked for. If there are none, the gang is woken when there may be some.
 func (v *victimFinder) find(s *search, taken *preemption.Queues) *preemptionPlan {
 	found := v.findAmong(s, taken)
 	if taken != nil && found.plan != nil && !taken.Permits(found.victims) {

@@ -63,7 +63,8 @@ func (p *Planner) RequeueLater(pod *corev1.Pod) { p.turnedAway.add(pod) }
 
 func (p *Planner) admitTurnedAway() { p.activate(p.turnedAway.take()) }
 
-// turnedAway are Pods that are not ours and that seats, reservations, bookings or kept nodes have turned away. Its zero value is empty.
+// turnedAway are Pods that are not ours and that seats, reservations, bookings or kept nodes have turned away. Its zero
+// value is empty.
 type turnedAway struct {
 	mu   sync.Mutex
 	pods map[types.UID]*corev1.Pod

@@ -38,8 +38,9 @@ const (
 	targetCards = 4
 )
 
-// TestWhoeverCouldGoOnIsWoken has a task wait in a quiet cluster for one thing, which then changes, while nothing else happens: that
-// must be enough. What an informer delivers and what kube-scheduler's cache shows come in any order, up to cacheLag apart.
+// TestWhoeverCouldGoOnIsWoken has a task wait in a quiet cluster for one thing, which then changes, while nothing else
+// happens: that must be enough. What an informer delivers and what kube-scheduler's cache shows come in any order, up
+// to cacheLag apart.
 func TestWhoeverCouldGoOnIsWoken(t *testing.T) {
 	t.Parallel()
 	for name, wakeup := range wakeups() {
@@ -83,7 +84,8 @@ type shownAt struct {
 	show func()
 }
 
-// quiet is a cluster in which nothing happens but what a test does: other nodes are full of Pods that nobody may preempt, and time passes.
+// quiet is a cluster in which nothing happens but what a test does: other nodes are full of Pods that nobody may
+// preempt, and time passes.
 type quiet struct {
 	*framed
 	dice *rand.Rand

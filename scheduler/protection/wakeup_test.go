@@ -91,8 +91,8 @@ func eventually(ctx context.Context, condition func() bool) bool {
 	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) { return condition(), nil }) == nil
 }
 
-// The victims are gone, and the events of it are handled, before kube-scheduler begins to delete them. No further event wakes the
-// preemptor.
+// The victims are gone, and the events of it are handled, before kube-scheduler begins to delete them. No further event
+// wakes the preemptor.
 func TestAPreemptorIsRetriedIfItsVictimsAreGoneAlready(t *testing.T) {
 	t.Parallel()
 	ctx, pods := t.Context(), []*corev1.Pod{cpuPod("a", "node", "2", 1), cpuPod("b", "node", "2", 1)}

@@ -57,9 +57,9 @@ func (a *ahead) heard(r *backfill.Booking, nodes []string, now time.Time) {
 }
 
 // askAhead asks the filters about the places of bookings that they were not asked about a short time ago, for as long
-// as one search may take. A gang that no node would take gets none. open are those that must not stand as they are: again
-// is true if some of them may get other places, as the nodes that refused them are left out from now on. For the others
-// there was no time.
+// as one search may take. A gang that no node would take gets none. open are those that must not stand as they are:
+// again is true if some of them may get other places, as the nodes that refused them are left out from now on. For the
+// others there was no time.
 func (l *Line) askAhead(head *head, bookings, before []backfill.Booking, now time.Time) (again bool, open map[string]bool) {
 	open = map[string]bool{}
 	deadline := l.Clock.Now().Add(filters.SearchLimit)
@@ -92,8 +92,8 @@ func (l *Line) askAhead(head *head, bookings, before []backfill.Booking, now tim
 }
 
 // refusalsOf asks the filters whether a gang could start where places are booked for it, when those have left that it
-// waits for. It returns what they refused, and the nodes of the members that can't: none if all can. Late is true if there was no
-// time to ask about all of them.
+// waits for. It returns what they refused, and the nodes of the members that can't: none if all can. Late is true if
+// there was no time to ask about all of them.
 func (l *Line) refusalsOf(r *backfill.Booking, request *gangs.Request) (refused *filters.Refusals, nodes []string, late bool) {
 	from := l.Filters.BasisUntil(l.Clock.Now().Add(filters.UsualSearch)) // in another gang's attempt
 	check := l.Filters.CheckerOf(request, from)

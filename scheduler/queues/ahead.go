@@ -52,7 +52,8 @@ type ahead struct {
 	// refusing are the nodes that the filters refused to gangs, and agreed the places that they accepted.
 	refusing map[string]refusing
 	agreed   map[string]agreed
-	// classes are what requests for some nodes compete for, for a version of the nodes. They belong to the scheduling cycle.
+	// classes are what requests for some nodes compete for, for a version of the nodes. They belong to the scheduling
+	// cycle.
 	classes      map[nodeNeeds]string
 	nodesVersion uint64
 }

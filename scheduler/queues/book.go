@@ -105,8 +105,8 @@ func (b *queueBook) keepLedger(state *State, version uint64, ledger *queueing.Le
 	b.ledger, b.ledgerState, b.ledgerVersion = ledger, state, version
 }
 
-// Ledger returns what the queues hold, with what those need that nodes are kept for: what becomes free for them is theirs,
-// but for the gang that asks. It must not be changed.
+// Ledger returns what the queues hold, with what those need that nodes are kept for: what becomes free for them is
+// theirs, but for the gang that asks. It must not be changed.
 func (l *Line) Ledger(state *State, group string) *queueing.Ledger {
 	ledger, demands := l.ledgerOf(state), l.core.Demands(group)
 	if len(demands) == 0 {
@@ -129,8 +129,8 @@ type Admission struct {
 	Limited bool
 }
 
-// Admit returns whether a gang may start now as far as its queue is concerned, and what it may ask for then: only a part of its optional
-// members, or nothing on the GPUs of some models.
+// Admit returns whether a gang may start now as far as its queue is concerned, and what it may ask for then: only a
+// part of its optional members, or nothing on the GPUs of some models.
 func (l *Line) Admit(attempt *gangs.Attempt, request *gangs.Request) (*gangs.Request, Admission) {
 	if l.source != nil && !l.source.Known() {
 		return request, Admission{Waits: "gpu-scheduler has just started and is reading the GPUQueues"}
@@ -159,8 +159,8 @@ func (l *Line) Admit(attempt *gangs.Attempt, request *gangs.Request) (*gangs.Req
 	return confined, admitted
 }
 
-// limitInWords returns why a gang has to wait that exceeds a limit if what is kept for others counts: exceeded is the limit that it exceeds in
-// any case, nil for none.
+// limitInWords returns why a gang has to wait that exceeds a limit if what is kept for others counts: exceeded is the
+// limit that it exceeds in any case, nil for none.
 func limitInWords(exceeded *queueing.Excess, counted string) string {
 	if exceeded != nil {
 		return exceeded.String()

@@ -80,7 +80,8 @@ func (l *Line) Estimate(ctx context.Context, mayAct func() bool) {
 	}
 }
 
-// EstimateStarts estimates when the waiting gangs start, and writes what has changed noticeably. It is for the goroutine of Estimate.
+// EstimateStarts estimates when the waiting gangs start, and writes what has changed noticeably. It is for the
+// goroutine of Estimate.
 func (l *Line) EstimateStarts(ctx context.Context, state *State) {
 	known := &l.estimates
 	now, waiting := l.Clock.Now(), l.order.first()
@@ -225,7 +226,8 @@ func (l *Line) Future(state *State, waiting []Place, now time.Time) (in *outlook
 // nodePart is a node's GPUs, or its MIG slices that a resource counts.
 type nodePart struct{ node, slices string }
 
-// runningUntil returns what runs, given what Pods hold, for how long it may go on; index has the positions of the nodes.
+// runningUntil returns what runs, given what Pods hold, for how long it may go on; index has the positions of the
+// nodes.
 func (l *Line) runningUntil(state *State, holdings []mirror.Holding, index map[nodePart]int, random *rand.Rand, now time.Time) []outlook.Running {
 	assigned := RunningPods{State: state}
 	var jobs []outlook.Running

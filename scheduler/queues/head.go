@@ -158,8 +158,8 @@ func (h *head) add(l *Line, entry *Place, now time.Time) bool {
 	return true
 }
 
-// requestAhead returns what a gang asks for when no node is kept for anybody any more. mayStart is false if its queue, or its claims, don't
-// let it start.
+// requestAhead returns what a gang asks for when no node is kept for anybody any more. mayStart is false if its queue,
+// or its claims, don't let it start.
 func (l *Line) requestAhead(attempt *gangs.Attempt) (request *gangs.Request, mayStart bool) {
 	request, err := l.core.RequestLater(attempt)
 	if err != nil || l.core.UnpreparedClaims(attempt) != "" {
@@ -185,8 +185,8 @@ func withFirst(entries []Place, groups map[string]bool) []Place {
 	return append(first, others...)
 }
 
-// nodeClasses returns what each of some groups competes for: the models and pools of the nodes that are such as it asks for.
-// Groups of one class can wait for the same nodes.
+// nodeClasses returns what each of some groups competes for: the models and pools of the nodes that are such as it asks
+// for. Groups of one class can wait for the same nodes.
 func (l *Line) nodeClasses(entries []Place) []string {
 	a := &l.ahead
 	if version := l.Mirror.NodesVersion(); a.classes == nil || a.nodesVersion != version || len(a.classes) > mostCandidates {

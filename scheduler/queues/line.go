@@ -21,9 +21,10 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// Line is the gangs that wait, in GPUQueues or without any: who is served before whom, which places are booked for the first of
-// them and from when on, and when the others are expected to start. Each of its parts has a lock of its own, which only its own methods hold, and none of these
-// calls another part: so events, scheduling cycles and the periodic work may meet in it. What needs none says whose it is.
+// Line is the gangs that wait, in GPUQueues or without any: who is served before whom, which places are booked for the
+// first of them and from when on, and when the others are expected to start. Each of its parts has a lock of its own,
+// which only its own methods hold, and none of these calls another part: so events, scheduling cycles and the periodic
+// work may meet in it. What needs none says whose it is.
 type Line struct {
 	Sources
 	core Core
@@ -74,12 +75,13 @@ type QueueSource interface {
 
 // Core is what a Line needs of the planner.
 type Core interface {
-	// RequestLater returns what a gang asks for once no node is kept for anybody any more, ShapeOf a shape in the engine's terms, and
-	// UnpreparedClaims why a gang can't be planned yet because of its resource claims, or "".
+	// RequestLater returns what a gang asks for once no node is kept for anybody any more, ShapeOf a shape in the
+	// engine's terms, and UnpreparedClaims why a gang can't be planned yet because of its resource claims, or "".
 	RequestLater(attempt *gangs.Attempt) (*gangs.Request, error)
 	ShapeOf(shape *placement.Shape) placement.Shape
 	UnpreparedClaims(attempt *gangs.Attempt) string
-	// Demands returns what gangs that nodes are kept for are going to hold in their queues, except for one gang, and KeptFor these gangs.
+	// Demands returns what gangs that nodes are kept for are going to hold in their queues, except for one gang, and
+	// KeptFor these gangs.
 	Demands(except string) []Demand
 	KeptFor() map[string]bool
 	// Do carries actions out.

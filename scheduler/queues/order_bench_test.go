@@ -20,8 +20,9 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
-// BenchmarkOrderOf10000PodsIn1000Queues is how long it takes to order 10,000 Pods that wait in 1,000 queues on three levels, and to
-// decide whether the first one is within the limits. Its CPU time is reported as well, which other load on the machine disturbs less.
+// BenchmarkOrderOf10000PodsIn1000Queues is how long it takes to order 10,000 Pods that wait in 1,000 queues on three
+// levels, and to decide whether the first one is within the limits. Its CPU time is reported as well, which other load
+// on the machine disturbs less.
 func BenchmarkOrderOf10000PodsIn1000Queues(b *testing.B) {
 	var list []*v1.GPUQueue
 	add := func(name, parent string, guaranteed int32) {

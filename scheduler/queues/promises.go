@@ -23,8 +23,8 @@ const (
 	// the time until then, and leastLater is the least that is reported.
 	laterTolerance = 0.2
 	leastLater     = time.Minute
-	// keepPromises is how long a promise is remembered to a gang that does not wait: it may have got a place, and lost it
-	// before it was bound.
+	// keepPromises is how long a promise is remembered to a gang that does not wait: it may have got a place, and lost
+	// it before it was bound.
 	keepPromises = time.Hour
 )
 
@@ -88,8 +88,8 @@ func (p *postponement) String() string {
 	return fmt.Sprintf("It is expected to start at %s instead of %s", clockTime(p.is), clockTime(p.was))
 }
 
-// action returns what was done, for machines. It differs for each new start: the recorder takes Events about an unchanged Pod for one
-// series if their reason and action are the same, and shows the text of the first one only.
+// action returns what was done, for machines. It differs for each new start: the recorder takes Events about an
+// unchanged Pod for one series if their reason and action are the same, and shows the text of the first one only.
 func (p *postponement) action() string {
 	if p.is.IsZero() {
 		return "PostponeIndefinitely"
@@ -129,7 +129,8 @@ func (p *promises) broken(bookings []backfill.Booking, changes []backfill.Change
 	return list
 }
 
-// toldTo returns what a gang was told: by this process, or by a former one in the annotation of the leader. It requires the lock.
+// toldTo returns what a gang was told: by this process, or by a former one in the annotation of the leader. It requires
+// the lock.
 func (p *promises) toldTo(group string, leader *corev1.Pod) (told promise, known bool) {
 	if told, known = p.told[group]; known && told.pod == leader.UID {
 		return told, true
@@ -141,8 +142,8 @@ func (p *promises) toldTo(group string, leader *corev1.Pod) (told promise, known
 	return promise{pod: leader.UID, by: estimate.Latest.Time, cause: backfill.Cause{Kind: backfill.Restarted}}, true
 }
 
-// brokenBy reports whether a gang starts noticeably later than promised. If its place is free now, it starts as soon as it
-// is its turn.
+// brokenBy reports whether a gang starts noticeably later than promised. If its place is free now, it starts as soon as
+// it is its turn.
 func (p *promise) brokenBy(r *backfill.Booking, now time.Time) bool {
 	switch {
 	case p.by.IsZero() || r.StartsBy(now):

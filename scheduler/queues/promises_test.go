@@ -25,8 +25,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
 )
 
-// TestEachPostponementIsAnEventOfItsOwn writes Events as kube-scheduler does. Its broadcaster takes Events for one series that have the
-// same reason, action and objects, and drops the text of all but the first one. In this test the Pod does not change meanwhile.
+// TestEachPostponementIsAnEventOfItsOwn writes Events as kube-scheduler does. Its broadcaster takes Events for one
+// series that have the same reason, action and objects, and drops the text of all but the first one. In this test the
+// Pod does not change meanwhile.
 func TestEachPostponementIsAnEventOfItsOwn(t *testing.T) {
 	t.Parallel()
 	client := fake.NewClientset()

@@ -35,13 +35,13 @@ func (l *Line) ExpectedToEnd(pod *corev1.Pod) bool {
 	return l.Runtime(l.State(), pod).Longest() > 0
 }
 
-// assumedRuntime is what a Pod is assumed to run for of which nothing is known. If it runs longer, that is extended
-// by the same, then by twice that, and so on: a gang that waits for it gets a place on the nodes whose Pods have run the
+// assumedRuntime is what a Pod is assumed to run for of which nothing is known. If it runs longer, that is extended by
+// the same, then by twice that, and so on: a gang that waits for it gets a place on the nodes whose Pods have run the
 // longest, and is not passed for ever.
 const assumedRuntime = 4 * time.Hour
 
-// endOf returns by when a Pod that runs is expected to have ended: few like it run longer. If nothing is known of it, that is
-// assumed.
+// endOf returns by when a Pod that runs is expected to have ended: few like it run longer. If nothing is known of it,
+// that is assumed.
 func (b *queueBook) endOf(state *State, queue string, pod *corev1.Pod, now time.Time) (ends time.Time, known bool) {
 	began := startOf(pod, now)
 	b.mu.Lock()

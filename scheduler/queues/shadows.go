@@ -46,8 +46,8 @@ func windowKey(others []backfill.Booking, now time.Time, bound time.Duration) st
 	return string(parts)
 }
 
-// castShadows are shadows as they were computed last, by a key: there may be hundreds of attempts a second beside the same
-// bookings. They belong to whoever has the mirror locked.
+// castShadows are shadows as they were computed last, by a key: there may be hundreds of attempts a second beside the
+// same bookings. They belong to whoever has the mirror locked.
 type castShadows struct {
 	known map[string][]placement.Pod
 	// leaving are the Pods that were to leave before the bookings begin.
@@ -103,8 +103,8 @@ func (l *Line) ownerOf(attempt *gangs.Attempt) owner {
 	return owner{queue: l.State().QueueOf(attempt.Waiting[0].Pod()).Queue, rank: gangs.Rank{Priority: attempt.Priority}}
 }
 
-// Rooms returns what the bookings of gangs that come before a Pod without GPUs need of the nodes, besides cards: those of
-// a higher priority and, with the same, of a greater age. The map must not be changed.
+// Rooms returns what the bookings of gangs that come before a Pod without GPUs need of the nodes, besides cards: those
+// of a higher priority and, with the same, of a greater age. The map must not be changed.
 func (l *Line) Rooms(pod gangs.Rank) map[string]mirror.Withheld {
 	list, known, version := l.ahead.roomsFor(pod)
 	if len(list) == 0 || known != nil {

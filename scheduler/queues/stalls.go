@@ -26,8 +26,8 @@ func (a *ahead) pauses(group string, now time.Time) bool {
 	return now.Before(a.stalls[group].pausedUntil)
 }
 
-// pauseStalled ends the bookings that wait for Pods whose ends are only assumed, if none of them has left for as long as
-// patience. These gangs get none for as long again. It returns what has changed.
+// pauseStalled ends the bookings that wait for Pods whose ends are only assumed, if none of them has left for as long
+// as patience. These gangs get none for as long again. It returns what has changed.
 func (a *ahead) pauseStalled(bookings []backfill.Booking, assumed map[string]bool, now time.Time, patience time.Duration) (changes []backfill.Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,9 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queues knows which Pods are in which GPUQueue, and what comes of it for gangs that wait: a Line has their order, whether they
-// may start, the places that are booked for the first ones, and when the others are expected to start. It has no API client: what it has
-// to write, its Core writes.
+// Package queues knows which Pods are in which GPUQueue, and what comes of it for gangs that wait: a Line has their
+// order, whether they may start, the places that are booked for the first ones, and when the others are expected to
+// start. It has no API client: what it has to write, its Core writes.
 package queues
 
 import (

@@ -47,18 +47,19 @@ type Sources struct {
 	// Do carries out what follows for gangs from what a Pod asks for, and Forget records that a Pod is gone.
 	Do     func(gangs.Actions)
 	Forget func(*corev1.Pod)
-	// Activate has Pods that wait tried again. Wake has those tried for which there may be room now, and WakeAll those, too, for which
-	// there never was.
+	// Activate has Pods that wait tried again. Wake has those tried for which there may be room now, and WakeAll those,
+	// too, for which there never was.
 	Activate      func([]*corev1.Pod)
 	Wake, WakeAll func()
 }
 
-// Follower follows what is asked for and given out by dynamic resource allocation: which GPUs claims hold, how many Pods ask for, and
-// whether the claims of a gang are ready for a plan. Without dynamic resource allocation there is nothing to follow. It is safe for
-// concurrent use.
+// Follower follows what is asked for and given out by dynamic resource allocation: which GPUs claims hold, how many
+// Pods ask for, and whether the claims of a gang are ready for a plan. Without dynamic resource allocation there is
+// nothing to follow. It is safe for concurrent use.
 type Follower struct {
 	sources Sources
-	// tracker has the GPUs that claims hold. counter counts those that Pods ask for; nil without dynamic resource allocation.
+	// tracker has the GPUs that claims hold. counter counts those that Pods ask for; nil without dynamic resource
+	// allocation.
 	tracker *Tracker
 	counter *Counter
 	// releasing is true while claims are being released.
@@ -67,14 +68,14 @@ type Follower struct {
 	awaited atomic.Bool
 }
 
-// NewFollower returns a Follower that knows no objects. Settle is how long it usually takes until kube-scheduler's own view shows what an
-// informer has delivered.
+// NewFollower returns a Follower that knows no objects. Settle is how long it usually takes until kube-scheduler's own
+// view shows what an informer has delivered.
 func NewFollower(sources Sources, settle time.Duration) *Follower {
 	return &Follower{sources: sources, tracker: NewTracker(settle)}
 }
 
-// Watch follows the objects until ctx ends. kube-scheduler watches them already. It returns what reports whether all that existed before
-// is known.
+// Watch follows the objects until ctx ends. kube-scheduler watches them already. It returns what reports whether all
+// that existed before is known.
 func (f *Follower) Watch(ctx context.Context) ([]cache.InformerSynced, error) {
 	if f.sources.Manager == nil {
 		return nil, nil
@@ -120,8 +121,8 @@ func (f *Follower) count(objects Objects) {
 	f.sources.Registry.CountClaims(f.counter.GPUs)
 }
 
-// followSelections finds out which GPUs Pods ask for with their claims, and what changes that, until ctx ends. Looking at the
-// devices of a large cluster takes long: neither the scheduling cycle nor events wait for it.
+// followSelections finds out which GPUs Pods ask for with their claims, and what changes that, until ctx ends. Looking
+// at the devices of a large cluster takes long: neither the scheduling cycle nor events wait for it.
 func (f *Follower) followSelections(ctx context.Context) {
 	for {
 		select {
@@ -147,9 +148,10 @@ func (f *Follower) resolveSelections(ctx context.Context) {
 	}
 }
 
-// observeAgain records a Pod, which may ask for other GPUs with its claims although it is the same, and returns it as it is now; nil if there
-// is none of this name. Meanwhile it may change, go, or be replaced by another one of its name, and the events of that be handled before an
-// older Pod is recorded here. So this ends when what was recorded is what the informer has: the events of all later changes come later.
+// observeAgain records a Pod, which may ask for other GPUs with its claims although it is the same, and returns it as
+// it is now; nil if there is none of this name. Meanwhile it may change, go, or be replaced by another one of its name,
+// and the events of that be handled before an older Pod is recorded here. So this ends when what was recorded is what
+// the informer has: the events of all later changes come later.
 func (f *Follower) observeAgain(name types.NamespacedName) *corev1.Pod {
 	recorded := f.podNamed(name)
 	f.observe(name, recorded)
@@ -234,8 +236,8 @@ func (f *Follower) resourceClaimChanged(before, after any) {
 	}
 }
 
-// claimsSettle wakes gangs that wait until their claims exist, are known, or are released, if there are any: there may be no GPUs
-// among what the claims ask for, so that nothing else says so.
+// claimsSettle wakes gangs that wait until their claims exist, are known, or are released, if there are any: there may
+// be no GPUs among what the claims ask for, so that nothing else says so.
 func (f *Follower) claimsSettle() {
 	if f.awaited.CompareAndSwap(true, false) {
 		f.sources.Wake()
@@ -308,13 +310,15 @@ func (f *Follower) Assumed(namespace, name string) {
 
 // Mirror is the cluster that is planned for.
 type Mirror interface {
-	// SetPublished sets the GPUs that are published, by node, and SetDevices those that claims hold, by node and by Pod, as far as they may
-	// have changed. It returns the nodes for which something has changed, and whether a GPU is held no longer.
+	// SetPublished sets the GPUs that are published, by node, and SetDevices those that claims hold, by node and by
+	// Pod, as far as they may have changed. It returns the nodes for which something has changed, and whether a GPU is
+	// held no longer.
 	SetPublished(changed map[string][]snapshot.PublishedGPU)
 	SetDevices(held map[string][]string, ofPods map[types.UID][]string) (changed []string, released bool)
 }
 
-// Refresh makes a mirror equal to what is published and allocated, and tells of each node for which that changes anything.
+// Refresh makes a mirror equal to what is published and allocated, and tells of each node for which that changes
+// anything.
 func (f *Follower) Refresh(mirror Mirror, changed func(node string, uuids []string)) {
 	if f.sources.Manager == nil {
 		return

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The cluster of these benchmarks: so many nodes with a ResourceSlice of so many GPUs each, and so many Pods that wait with a
-// claim for one GPU.
+// The cluster of these benchmarks: so many nodes with a ResourceSlice of so many GPUs each, and so many Pods that wait
+// with a claim for one GPU.
 const (
 	drivers      = 10_000
 	gpusOfDriver = 8
@@ -96,7 +96,8 @@ func newClaimants(b *testing.B) *fixture {
 	return f
 }
 
-// BenchmarkAResourceSliceChanges is one of 10,000 slices of 8 GPUs that changes while 20,000 Pods wait for GPUs with claims.
+// BenchmarkAResourceSliceChanges is one of 10,000 slices of 8 GPUs that changes while 20,000 Pods wait for GPUs with
+// claims.
 func BenchmarkAResourceSliceChanges(b *testing.B) {
 	f := newClaimants(b)
 	indexer, i := f.informers.Resource().V1().ResourceSlices().Informer().GetIndexer(), 0

@@ -111,8 +111,8 @@ func (f *fixture) followed() []types.NamespacedName {
 	return f.counter.Resolve(f.t.Context()) // those for whom that changes something
 }
 
-// A claim is in the cache before its event has been handled, and what it selects is found out in the background. A gang that was planned
-// meanwhile would have no GPUs in its plan, and would get any.
+// A claim is in the cache before its event has been handled, and what it selects is found out in the background. A gang
+// that was planned meanwhile would have no GPUs in its plan, and would get any.
 func TestAGangIsNotPlannedUntilItIsKnownWhatItsClaimsAskFor(t *testing.T) {
 	t.Parallel()
 	f := newClaimsFixture(t)
@@ -143,8 +143,8 @@ func TestAGangIsNotPlannedUntilItIsKnownWhatItsClaimsAskFor(t *testing.T) {
 	}
 }
 
-// What claims ask for is followed beside the events of Pods: an attempt for a gang, or an event of a claim, may find a Pod that is deleted before
-// it is recorded. Nothing would ever remove it.
+// What claims ask for is followed beside the events of Pods: an attempt for a gang, or an event of a claim, may find a
+// Pod that is deleted before it is recorded. Nothing would ever remove it.
 func TestAPodThatIsDeletedWhileItsClaimsAreLookedAtIsForgotten(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(f *fixture, member *corev1.Pod, claim *resourcev1.ResourceClaim){

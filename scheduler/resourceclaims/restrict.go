@@ -51,9 +51,8 @@ func idOf(slice *resourcev1.ResourceSlice, device *resourcev1.Device) structured
 	return structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, device.Name)
 }
 
-// restrict returns the slices with the devices that are to be kept; those on nodes of no place are. Slices that lose no device
-// are the same, and none is left out: an allocator uses a pool only if all of its slices are
-// there.
+// restrict returns the slices with the devices that are to be kept; those on nodes of no place are. Slices that lose no
+// device are the same, and none is left out: an allocator uses a pool only if all of its slices are there.
 func restrict(published []*resourcev1.ResourceSlice, places Places, keep func(*resourcev1.ResourceSlice, *resourcev1.Device) bool) []*resourcev1.ResourceSlice {
 	list := slices.Clone(published)
 	for i, slice := range list {

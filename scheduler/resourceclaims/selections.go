@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// selections are what the requests of Pods without a node select. Looking at all devices takes long, and any change of a
-// ResourceSlice may change what is selected. So a selection remembers one device of each kind that it was found to select, and
-// only the slices that have changed are looked at, except when that device has gone.
+// selections are what the requests of Pods without a node select. Looking at all devices takes long, and any change of
+// a ResourceSlice may change what is selected. So a selection remembers one device of each kind that it was found to
+// select, and only the slices that have changed are looked at, except when that device has gone.
 type selections struct {
 	// byKey has those that a Pod uses, and users the keys of each Pod.
 	byKey map[string]*selection
@@ -225,9 +225,10 @@ func (c *Counter) selected(request *resourcev1.ExactDeviceRequest) (found select
 	return one.found, one.known
 }
 
-// Resolve finds out what is selected by requests that are new, or may select something else because of what has changed since
-// the last call. It returns the Pods that may now ask for another number of GPUs, and those that were not followed before: they
-// may have been kept waiting until then. It takes long when the cluster is large, and keeps nobody waiting who uses the Counter.
+// Resolve finds out what is selected by requests that are new, or may select something else because of what has changed
+// since the last call. It returns the Pods that may now ask for another number of GPUs, and those that were not
+// followed before: they may have been kept waiting until then. It takes long when the cluster is large, and keeps
+// nobody waiting who uses the Counter.
 func (c *Counter) Resolve(ctx context.Context) (changed []types.NamespacedName) {
 	c.resolving.Lock()
 	defer c.resolving.Unlock()
@@ -249,8 +250,8 @@ func (c *Counter) Resolve(ctx context.Context) (changed []types.NamespacedName) 
 	return slices.Compact(changed)
 }
 
-// takeDue returns all selections, those of them for which all devices have to be looked at, the slices that have changed, and the
-// Pods that are new.
+// takeDue returns all selections, those of them for which all devices have to be looked at, the slices that have
+// changed, and the Pods that are new.
 func (c *Counter) takeDue() (
 	all []*selection, outdated map[*selection]bool, updated map[string]*resourcev1.ResourceSlice, joined map[types.NamespacedName]struct{},
 ) {

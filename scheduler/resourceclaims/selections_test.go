@@ -85,7 +85,8 @@ func TestNothingIsSaidOfAPodUntilItIsFoundOut(t *testing.T) {
 	}
 }
 
-// kube-scheduler may have asked about a Pod before the Counter follows it, and keeps it out of its queue until it is returned here.
+// kube-scheduler may have asked about a Pod before the Counter follows it, and keeps it out of its queue until it is
+// returned here.
 func TestAPodThatComesLaterIsFoundOutEvenIfTheSameIsKnownOfAnotherOne(t *testing.T) {
 	t.Parallel()
 	w := world()

@@ -127,8 +127,8 @@ func (p *published) on(node string, do func(structured.DeviceID, gpu)) {
 	}
 }
 
-// takeChanged returns the whole GPUs that are published, in the order of their UUIDs, on the nodes on which they may have
-// changed since the last call; it is not nil on the first.
+// takeChanged returns the whole GPUs that are published, in the order of their UUIDs, on the nodes on which they may
+// have changed since the last call; it is not nil on the first.
 func (p *published) takeChanged() (changed map[string][]snapshot.PublishedGPU) {
 	if len(p.changed) == 0 && p.told {
 		return nil

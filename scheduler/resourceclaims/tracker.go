@@ -42,8 +42,8 @@ type Tracker struct {
 	holders   holders
 	// unsettled are the claims that have changed, and that kube-scheduler's view may not show yet as they are.
 	unsettled map[types.NamespacedName]unsettled
-	// observed is true once allocations are reported when they are made: then there is no need to look for them. until is
-	// when kube-scheduler's view shows all events so far, if they are not reported.
+	// observed is true once allocations are reported when they are made: then there is no need to look for them. until
+	// is when kube-scheduler's view shows all events so far, if they are not reported.
 	observed bool
 	until    time.Time
 	// looked is when all claims were last looked at.
@@ -109,8 +109,8 @@ func (t *Tracker) look(now time.Time) {
 	}
 }
 
-// Published returns the whole GPUs that drivers publish, in the order of their UUIDs, on those nodes on which they may have
-// changed since the last call; on the first call, the result is not nil.
+// Published returns the whole GPUs that drivers publish, in the order of their UUIDs, on those nodes on which they may
+// have changed since the last call; on the first call, the result is not nil.
 func (t *Tracker) Published() (changed map[string][]snapshot.PublishedGPU) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

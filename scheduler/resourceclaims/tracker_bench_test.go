@@ -18,7 +18,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
-// The cluster of these benchmarks: so many nodes with a ResourceSlice of so many GPUs each, and so many claims that hold one.
+// The cluster of these benchmarks: so many nodes with a ResourceSlice of so many GPUs each, and so many claims that
+// hold one.
 const (
 	manyNodes  = 10_000
 	gpusOfNode = 8
@@ -45,8 +46,8 @@ func usedClaim(i int) *resourcev1.ResourceClaim {
 	return claim
 }
 
-// BenchmarkAClaimChanges is one of 20,000 claims that gives its GPU back, or gets one, on 10,000 nodes with 8 GPUs each, and what
-// the next scheduling cycle does to know it.
+// BenchmarkAClaimChanges is one of 20,000 claims that gives its GPU back, or gets one, on 10,000 nodes with 8 GPUs
+// each, and what the next scheduling cycle does to know it.
 func BenchmarkAClaimChanges(b *testing.B) {
 	ctx := b.Context()
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)

@@ -55,7 +55,8 @@ func (f *Follower) Unprepared(attempt *gangs.Attempt) string {
 	return ""
 }
 
-// Await has gangs woken when a claim has changed. What the Pods of this one ask for is looked at again: it may be known by now.
+// Await has gangs woken when a claim has changed. What the Pods of this one ask for is looked at again: it may be known
+// by now.
 func (f *Follower) Await(attempt *gangs.Attempt) {
 	f.awaited.Store(true)
 	for _, m := range attempt.Waiting {

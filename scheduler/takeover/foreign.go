@@ -39,8 +39,8 @@ func (s *foreignSchedulers) shouldReport(instance string, now time.Time) bool {
 	return true
 }
 
-// CheckBinder checks which scheduler bound a Pod that has just got its node: if it was another gpu-scheduler, although this one leads,
-// both give out the same GPUs.
+// CheckBinder checks which scheduler bound a Pod that has just got its node: if it was another gpu-scheduler, although
+// this one leads, both give out the same GPUs.
 func (t *Term) CheckBinder(pod *corev1.Pod) {
 	instance, own := binding.InstanceOf(pod), t.sources.Fencer.Instance()
 	if instance == "" || instance == own || !t.MayAct() || !t.sources.Mirror.Has(pod.Spec.NodeName) {

@@ -66,14 +66,14 @@ type Sources struct {
 	CountForeign func()
 }
 
-// Term is the time in which this process acts for the scheduler: it leads, and knows what its predecessors have begun. IsCurrent is for
-// scheduling cycles; the other methods may be called at any time.
+// Term is the time in which this process acts for the scheduler: it leads, and knows what its predecessors have begun.
+// IsCurrent is for scheduling cycles; the other methods may be called at any time.
 type Term struct {
 	sources Sources
 	// progress is what beginning waits for.
 	progress progress
-	// unseen are Pods that ran when the term began, and that no snapshot has shown yet; nil before that was asked. It is only used in
-	// scheduling cycles.
+	// unseen are Pods that ran when the term began, and that no snapshot has shown yet; nil before that was asked. It
+	// is only used in scheduling cycles.
 	unseen map[types.UID]string
 	// current is true once the term has begun and the snapshots show all earlier Bindings.
 	current atomic.Bool
@@ -255,8 +255,8 @@ func (t *Term) willCome(live *corev1.Pod) bool {
 	return member == nil || live.Spec.NodeName != "" || member.Pod().ResourceVersion != live.ResourceVersion
 }
 
-// IsCurrent reports whether the snapshots of kube-scheduler's cache show all Bindings from before this term. Its cache and our
-// registry get Pods from one informer, but independently of each other. The mirror has just been refreshed.
+// IsCurrent reports whether the snapshots of kube-scheduler's cache show all Bindings from before this term. Its cache
+// and our registry get Pods from one informer, but independently of each other. The mirror has just been refreshed.
 func (t *Term) IsCurrent() bool {
 	if t.current.Load() {
 		return true

@@ -87,8 +87,8 @@ func on(p *corev1.Pod, node string) *corev1.Pod {
 	return p
 }
 
-// begins has the term begin while time passes, and updates the registry with the Pods when they are looked at. It returns once that has
-// ended.
+// begins has the term begin while time passes, and updates the registry with the Pods when they are looked at. It
+// returns once that has ended.
 func (f *fixture) begins(ctx context.Context, informer func()) (began bool) {
 	done := make(chan struct{})
 	go func() {

@@ -43,8 +43,8 @@ func (o *report) isOn(leader *corev1.Pod) bool {
 	return published != nil && waitingreason.Same(published, o.reason)
 }
 
-// Annotate writes annotations into the leader of a gang and, with them, why it waits, if the Pod does not say that
-// yet: so that takes no request of its own. The subresource status is the only part of a Pod that a scheduler may change.
+// Annotate writes annotations into the leader of a gang and, with them, why it waits, if the Pod does not say that yet:
+// so that takes no request of its own. The subresource status is the only part of a Pod that a scheduler may change.
 func (r *Reporter) Annotate(ctx context.Context, leader *corev1.Pod, gang string, annotations map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()

@@ -77,7 +77,8 @@ func (v *Validator) Create(object map[string]any) error {
 	return problems.ToAggregate()
 }
 
-// Update returns why the API server would refuse to replace an object by another one. What is not changed may be invalid.
+// Update returns why the API server would refuse to replace an object by another one. What is not changed may be
+// invalid.
 func (v *Validator) Update(before, after map[string]any) error {
 	unchanged := common.NewCorrelatedObject(after, before, &model.Structural{Structural: v.structural})
 	if problems := validation.ValidateCustomResourceUpdate(nil, after, before, v.schema, validation.WithRatcheting(unchanged)); len(problems) > 0 {

@@ -111,7 +111,8 @@ func TestATaskWhosePoliciesCanNeverBeMetIsRefusedButCanBeSuspended(t *testing.T)
 	}
 }
 
-// Programs write "creationTimestamp: null" into templates, and others, which know that field, leave it out: the task is the same.
+// Programs write "creationTimestamp: null" into templates, and others, which know that field, leave it out: the task is
+// the same.
 func TestANullInATemplateIsNotStored(t *testing.T) {
 	t.Parallel()
 	task := taskOf(t, `{"template": {"metadata": {"creationTimestamp": null}, "spec": {"containers": [{"name": "main", "args": null}]}}}`)

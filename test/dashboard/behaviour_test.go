@@ -232,7 +232,8 @@ func TestAPlanIsApprovedAndCarriedOut(t *testing.T) {
 	p.quiet()
 }
 
-// userKubeconfig writes a kubeconfig of a new user with a role in the whole cluster; without one if it is empty. It returns the user's token, too.
+// userKubeconfig writes a kubeconfig of a new user with a role in the whole cluster; without one if it is empty. It
+// returns the user's token, too.
 func userKubeconfig(t *testing.T, clusterRole string) (path, token string) {
 	t.Helper()
 	ctx := t.Context()
@@ -396,7 +397,8 @@ func TestAPageInTheClusterAdmitsWhoMaySeeItAll(t *testing.T) {
 	p.see(`cannot patch resource "gputasks"`)
 }
 
-// TestAFloodOfForgedTokensDoesNotKeepViewersFromThePage sends it over TLS, which is how the page is served in a cluster by default.
+// TestAFloodOfForgedTokensDoesNotKeepViewersFromThePage sends it over TLS, which is how the page is served in a cluster
+// by default.
 func TestAFloodOfForgedTokensDoesNotKeepViewersFromThePage(t *testing.T) {
 	t.Parallel()
 	s := serve(t, shared.Kubeconfig(), "--in-cluster", "--listen=127.0.0.1:0")

@@ -143,7 +143,8 @@ func start(dir string) (*testCluster, error) {
 
 var journalPort = regexp.MustCompile(`journal:\n(?: +\w+: .*\n)*? +port: (\d+)`)
 
-// findJournal finds out where gpu-scheduler serves its journal, which localcluster has it keep because it serves a page itself.
+// findJournal finds out where gpu-scheduler serves its journal, which localcluster has it keep because it serves a page
+// itself.
 func (c *testCluster) findJournal() error {
 	config, err := os.ReadFile(filepath.Join(c.Dir, "scheduler.yaml"))
 	if err != nil {

@@ -35,8 +35,8 @@ func task(name, model, gpus string, replicas int32) *v1.GPUTask {
 
 const h100, a100, rtx, t4 = "h100-80gb-hbm3", "a100-40gb", "rtx4090", "t4"
 
-// makeScene fills the cluster as a working day does: what runs, what shares, what waits and for what, a node that is drained, a GPU that is
-// broken, two teams with queues, and a plan that waits for somebody to approve it.
+// makeScene fills the cluster as a working day does: what runs, what shares, what waits and for what, a node that is
+// drained, a GPU that is broken, two teams with queues, and a plan that waits for somebody to approve it.
 func (c *testCluster) makeScene(ctx context.Context) error {
 	if err := c.makeQueues(ctx); err != nil {
 		return err

@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// coarse is the size of the squares, in pixels, that screenshots are compared by: text of another length or font is no difference,
-	// a part that is missing or elsewhere is.
+	// coarse is the size of the squares, in pixels, that screenshots are compared by: text of another length or font is
+	// no difference, a part that is missing or elsewhere is.
 	coarse = 24
-	// tolerance is how much the mean colour of a square may differ, of 255, and maxDifferent which part of the squares may differ more:
-	// one line of text more, which depends on names and times, moves all that is below.
+	// tolerance is how much the mean colour of a square may differ, of 255, and maxDifferent which part of the squares
+	// may differ more: one line of text more, which depends on names and times, moves all that is below.
 	tolerance    = 24
 	maxDifferent = 0.2
 )

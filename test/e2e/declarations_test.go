@@ -70,8 +70,8 @@ func TestATenantDoesNotSayHowLongAPodOfATaskRuns(t *testing.T) {
 	checkRefusal(t, err, notTheirRuntime)
 }
 
-// TestATenantDoesNotSayWhenAPodWasAskedForACheckpoint: who was just asked has time, so that who says so again and again would never
-// be stopped.
+// TestATenantDoesNotSayWhenAPodWasAskedForACheckpoint: who was just asked has time, so that who says so again and again
+// would never be stopped.
 func TestATenantDoesNotSayWhenAPodWasAskedForACheckpoint(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)

@@ -29,8 +29,8 @@ type life struct {
 	deletedAfter, deletedBefore time.Time
 }
 
-// history returns the GPU-seconds of each Pod that ever existed, from all revisions of etcd, and how exactly they are known: a Pod
-// that was deleted before it ended has no time of its end, only revisions before and after it do.
+// history returns the GPU-seconds of each Pod that ever existed, from all revisions of etcd, and how exactly they are
+// known: a Pod that was deleted before it ended has no time of its end, only revisions before and after it do.
 func (s *suite) history() (map[*corev1.Pod]gpuSeconds, map[*corev1.Pod]float64) {
 	s.Helper()
 	seconds, tolerances := map[*corev1.Pod]gpuSeconds{}, map[*corev1.Pod]float64{}

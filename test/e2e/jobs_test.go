@@ -202,7 +202,8 @@ func TestFailureRulesNameContainersOfTheirTemplate(t *testing.T) {
 	}
 }
 
-// TestATaskAcceptsTheTemplatesOfJobs has templates that people and programs write, and that a strict API server accepts in a Job.
+// TestATaskAcceptsTheTemplatesOfJobs has templates that people and programs write, and that a strict API server accepts
+// in a Job.
 func TestATaskAcceptsTheTemplatesOfJobs(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)

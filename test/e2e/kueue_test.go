@@ -13,8 +13,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/kueue"
 )
 
-// The cluster has no Kueue. Whether it should have one is told by the rights that the controller has, also to a controller that
-// starts when Kueue is gone.
+// The cluster has no Kueue. Whether it should have one is told by the rights that the controller has, also to a
+// controller that starts when Kueue is gone.
 func TestATaskInAQueueOfKueueStartsWithoutKueueOnlyIfItIsNotExpected(t *testing.T) {
 	t.Parallel()
 	s := newSuiteWithController(t)

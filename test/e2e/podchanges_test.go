@@ -15,7 +15,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// setLabelOfPods has a policy set a label of all Pods of the suite's namespace when they are created, until the end of the test.
+// setLabelOfPods has a policy set a label of all Pods of the suite's namespace when they are created, until the end of
+// the test.
 func (s *suite) setLabelOfPods(label, value string) {
 	s.Helper()
 	ctx, policies := s.Context(), s.cluster.kube.AdmissionregistrationV1()

@@ -26,8 +26,9 @@ const (
 	whoPlacesGPUs    = "spec.schedulerName of a Pod that asks for GPUs must be one of gpu-scheduler, gpu-scheduler-spreading, gpu-scheduler-network, and is "
 )
 
-// TestNobodyWalksPastTheScheduler has two teams with a queue each, and a real kube-scheduler beside gpu-scheduler, which binds whatever
-// fits. One team attacks the other one's queue with it: first with the shipped policy, and then without.
+// TestNobodyWalksPastTheScheduler has two teams with a queue each, and a real kube-scheduler beside gpu-scheduler,
+// which binds whatever fits. One team attacks the other one's queue with it: first with the shipped policy, and then
+// without.
 func TestNobodyWalksPastTheScheduler(t *testing.T) {
 	t.Parallel()
 	s := newSuiteOfItsOwn(t, "--controller="+programs.Binary("gpu-controller"), "--controller-arg=--retry-backoff=1s",
@@ -148,7 +149,8 @@ func (s *suite) checkNamesAreSet(tenant *tenant) {
 	checkRefusal(s.T, err, whoPlacesGPUs+stockScheduler)
 }
 
-// applyShippedNames installs the policy as it is shipped, instead of localcluster's, and returns when it is in force for a tenant.
+// applyShippedNames installs the policy as it is shipped, instead of localcluster's, and returns when it is in force
+// for a tenant.
 func (s *suite) applyShippedNames(tenant *tenant, namespace string) {
 	s.Helper()
 	s.mustKubectl("apply", "-f", schedulersPolicy)

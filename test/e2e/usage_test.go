@@ -32,8 +32,8 @@ const controllerProcess = "/gpu-controller --kubeconfig="
 // gpuSeconds are the GPU-seconds of a task.
 type gpuSeconds struct{ used, waiting, lost float64 }
 
-// TestUsageIsWhatTheHistorySays runs tasks that succeed, fail, wait and are deleted, kills gpu-controller again and again meanwhile,
-// and compares the command's sums with those of all versions of all Pods that etcd has ever held.
+// TestUsageIsWhatTheHistorySays runs tasks that succeed, fail, wait and are deleted, kills gpu-controller again and
+// again meanwhile, and compares the command's sums with those of all versions of all Pods that etcd has ever held.
 func TestUsageIsWhatTheHistorySays(t *testing.T) {
 	t.Parallel()
 	s := newSuiteOfItsOwn(t, "--nodes=name=h100,model=h100-80gb-hbm3,count=2,gpus=4,gpu-memory=81559Mi",

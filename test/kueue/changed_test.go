@@ -18,8 +18,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/kueue"
 )
 
-// TestATemplateThatChangesUnderKueue changes the template twice, each time with spec.suspend true for a moment only: gpu-controller
-// may see that, or only that the template is another one. The first template runs for ever, the last one ends.
+// TestATemplateThatChangesUnderKueue changes the template twice, each time with spec.suspend true for a moment only:
+// gpu-controller may see that, or only that the template is another one. The first template runs for ever, the last one
+// ends.
 func TestATemplateThatChangesUnderKueue(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

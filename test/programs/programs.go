@@ -1,9 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package programs builds and names the programs that tests run, and collects what they print. How they are built, only the
-// Makefile says. Except for BuildFrom, it is for the packages directly below test, whose working
-// directory tells where the repository is.
+// Package programs builds and names the programs that tests run, and collects what they print. How they are built, only
+// the Makefile says. Except for BuildFrom, it is for the packages directly below test, whose working directory tells
+// where the repository is.
 package programs
 
 import (

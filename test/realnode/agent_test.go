@@ -55,9 +55,9 @@ func (n *realNode) agentArgs() []string {
 
 func (n *realNode) agentProfile() string { return filepath.Join(n.Dir, "profile.yaml") }
 
-// startAgent runs the agent as a process of the node, once the Node no longer shows what an agent before it has offered, such as that
-// of a DaemonSet. Otherwise tests could not see on the Node whether this one has registered, and until it has, the kubelet rejects
-// Pods.
+// startAgent runs the agent as a process of the node, once the Node no longer shows what an agent before it has
+// offered, such as that of a DaemonSet. Otherwise tests could not see on the Node whether this one has registered, and
+// until it has, the kubelet rejects Pods.
 func (s *scene) startAgent() {
 	s.Helper()
 	s.waitForAllocatable(v1.ResourceGPU, 0)

@@ -98,7 +98,8 @@ func (s *scene) rebootRuntime() {
 	s.must(s.node.StartRuntime())
 }
 
-// rebootForgetfulRuntime does so while the kubelet does not run, and containerd does not even know its containers any more.
+// rebootForgetfulRuntime does so while the kubelet does not run, and containerd does not even know its containers any
+// more.
 func (s *scene) rebootForgetfulRuntime() {
 	s.Helper()
 	s.must(s.node.Kubelet.Kill())

@@ -13,8 +13,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// TestASecondReleaseIsTheSame makes the release again in another folder: all files have the same checksums, those of the
-// images with Debian's libraries among them. The programs are compiled once: their build is compared by hand (docs/installation.md).
+// TestASecondReleaseIsTheSame makes the release again in another folder: all files have the same checksums, those of
+// the images with Debian's libraries among them. The programs are compiled once: their build is compared by hand
+// (docs/installation.md).
 func TestASecondReleaseIsTheSame(t *testing.T) {
 	if missing != "" {
 		t.Skipf("no release was made: a real node cannot run here: %s", missing)

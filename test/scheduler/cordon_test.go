@@ -19,7 +19,8 @@ const (
 	soon = 5 * time.Second
 )
 
-// Kubernetes removes the taint of a cordon a moment after spec.unschedulable is cleared, and an attempt may come between the two.
+// Kubernetes removes the taint of a cordon a moment after spec.unschedulable is cleared, and an attempt may come
+// between the two.
 func TestWhoWaitsForACordonedNodeStartsWhenItIsUncordoned(t *testing.T) { //nolint:paralleltest // whatever ends elsewhere would wake it
 	s := newSuite(t)
 	s.addNode(machine{name: "n", gpus: 8})

@@ -167,9 +167,9 @@ func TestTwoSchedulersByMistake(t *testing.T) {
 	first.stop()
 }
 
-// TestBindingsWaitForALeaseThatIsRenewedTooLate lets a scheduler without leader election miss the renewal of its lease, as with an
-// API server that is overloaded. In a local cluster with 5,000 nodes each Pod was then placed a hundred times, and all
-// nodes were taken for broken ones.
+// TestBindingsWaitForALeaseThatIsRenewedTooLate lets a scheduler without leader election miss the renewal of its lease,
+// as with an API server that is overloaded. In a local cluster with 5,000 nodes each Pod was then placed a hundred
+// times, and all nodes were taken for broken ones.
 func TestBindingsWaitForALeaseThatIsRenewedTooLate(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)

@@ -19,8 +19,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 )
 
-// TestWhatTheSchedulerHasLearnedSurvivesIt ends the scheduler after it has seen how long Pods run. The next one still knows
-// it: it expects a Pod without a limit to end soon, and not after the four hours that are assumed otherwise.
+// TestWhatTheSchedulerHasLearnedSurvivesIt ends the scheduler after it has seen how long Pods run. The next one still
+// knows it: it expects a Pod without a limit to end soon, and not after the four hours that are assumed otherwise.
 func TestWhatTheSchedulerHasLearnedSurvivesIt(t *testing.T) {
 	const jobs = 9
 	for name, test := range map[string]struct {

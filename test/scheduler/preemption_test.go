@@ -190,8 +190,8 @@ func TestKubernetesPreemptionSparesGangs(t *testing.T) {
 	}
 }
 
-// TestACriticalSystemPodMakesAGangLeaveAsAWhole: a daemon that needs a core of a node that a gang fills gets it. The gang starts again
-// where there is room, all of it.
+// TestACriticalSystemPodMakesAGangLeaveAsAWhole: a daemon that needs a core of a node that a gang fills gets it. The
+// gang starts again where there is room, all of it.
 func TestACriticalSystemPodMakesAGangLeaveAsAWhole(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -260,7 +260,8 @@ func TestPreemptorsAreNominatedWhileTheirVictimsLeave(t *testing.T) {
 	}
 }
 
-// TestWhoEndsWhileItSavesItsWorkIsNoVictim: of two Pods that are asked to save their work, one ends with success in time.
+// TestWhoEndsWhileItSavesItsWorkIsNoVictim: of two Pods that are asked to save their work, one ends with success in
+// time.
 func TestWhoEndsWhileItSavesItsWorkIsNoVictim(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)

@@ -80,8 +80,8 @@ type podFact struct {
 	gang, queue string
 	// size is how many Pods of the gang start together, and gpus what each of them holds.
 	size, gpus int
-	// node is empty while the Pod waits. ended is true when its containers have ended, gone when it was deleted, leaving
-	// before that.
+	// node is empty while the Pod waits. ended is true when its containers have ended, gone when it was deleted,
+	// leaving before that.
 	node                 string
 	ended, leaving, gone bool
 	// boundAt and endedAt are what the Pod says itself; zero if it does not.
@@ -186,7 +186,8 @@ func factOf(event watch.Event) *fact {
 	return nil
 }
 
-// recorder records what happens, in the order in which it is observed: of the objects of one kind, that is the API server's.
+// recorder records what happens, in the order in which it is observed: of the objects of one kind, that is the API
+// server's.
 type recorder struct {
 	mu    sync.Mutex
 	facts []fact

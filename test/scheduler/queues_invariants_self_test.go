@@ -73,7 +73,8 @@ func (s *story) gone() *story {
 	return s.add(fact{pod: &podFact{uid: "x", gang: "x", queue: "lent", size: 1, gpus: 4, node: "n-0", gone: true}})
 }
 
-// promised tells Pod x that it starts so many minutes after the beginning at the latest, and explained says why it is later.
+// promised tells Pod x that it starts so many minutes after the beginning at the latest, and explained says why it is
+// later.
 func (s *story) promised(minutes int) *story {
 	promise := &v1.StartEstimate{Latest: metav1.NewTime(storyBegin.Add(time.Duration(minutes) * time.Minute)), Reserved: true}
 	return s.add(fact{pod: &podFact{uid: "x", gang: "x", queue: "lent", size: 1, gpus: 1, promise: promise}})

@@ -28,11 +28,11 @@ type share struct {
 
 // bounds are how long things may take, by the clock that runs slower on a busy machine.
 type bounds struct {
-	// step is how long one step may take that nothing hinders: a scheduling cycle, a Pod that ends, the next Pod that is
-	// created.
+	// step is how long one step may take that nothing hinders: a scheduling cycle, a Pod that ends, the next Pod that
+	// is created.
 	step time.Duration
-	// retry is after how long a gang is tried again although nothing has happened that it waits for: the end of a minimum run
-	// time, for one.
+	// retry is after how long a gang is tried again although nothing has happened that it waits for: the end of a
+	// minimum run time, for one.
 	retry time.Duration
 	// takeover is how much later everything may happen because gpu-scheduler or gpu-controller was killed once.
 	takeover time.Duration
@@ -42,15 +42,15 @@ type bounds struct {
 	drain time.Duration
 }
 
-// owed is how long a queue may wait at most for what it is guaranteed, if others have borrowed it: they run for at least
-// minRuntime, go on for notice after they were told, and end.
+// owed is how long a queue may wait at most for what it is guaranteed, if others have borrowed it: they run for at
+// least minRuntime, go on for notice after they were told, and end.
 func (b *bounds) owed(minRuntime, notice time.Duration) time.Duration {
 	return minRuntime + notice + b.retry + b.step
 }
 
-// whole is how long a gang of all GPUs may wait at most, once no queue gets what it is guaranteed any more, all nodes are
-// usable, and a scheduler runs: what runs then ends by what it has declared, and what starts beside the gang's reservation
-// ends before that. What was predicted to end earlier, and does not, makes both true for a second time.
+// whole is how long a gang of all GPUs may wait at most, once no queue gets what it is guaranteed any more, all nodes
+// are usable, and a scheduler runs: what runs then ends by what it has declared, and what starts beside the gang's
+// reservation ends before that. What was predicted to end earlier, and does not, makes both true for a second time.
 func (b *bounds) whole() time.Duration { return 2*b.longest + b.retry + b.step }
 
 // invariants reads a history and finds what must not have happened. It knows no clock and no cluster.
@@ -80,8 +80,8 @@ type invariants struct {
 
 // proof is how often the invariants were put to the test.
 type proof struct {
-	// owed counts gangs that others had to give something back for, or that got what was free, and longestOwed is how long
-	// one waited at most.
+	// owed counts gangs that others had to give something back for, or that got what was free, and longestOwed is how
+	// long one waited at most.
 	owed        int
 	longestOwed time.Duration
 	// promises counts promised starts, later those that were moved later noticeably.
@@ -170,7 +170,8 @@ func (v *invariants) problem(format string, args ...any) {
 	}
 }
 
-// killsSince counts the processes that were killed since a time, or so shortly before that its successor had not begun then.
+// killsSince counts the processes that were killed since a time, or so shortly before that its successor had not begun
+// then.
 func (v *invariants) killsSince(since time.Duration) time.Duration {
 	count := time.Duration(0)
 	for _, kill := range v.kills {
@@ -250,8 +251,8 @@ const (
 	shownMinute  = time.Minute
 )
 
-// takePromise is invariant 3: what is promised is moved later noticeably only with an Event that says why. The Event may be
-// observed a little later than what it is about.
+// takePromise is invariant 3: what is promised is moved later noticeably only with an Event that says why. The Event
+// may be observed a little later than what it is about.
 func (v *invariants) takePromise(pod *podFact, wall time.Time) {
 	p := v.promiseOf(pod.uid)
 	next, last := pod.promise, p.last
@@ -383,8 +384,9 @@ const (
 	usedTolerance = 2 * time.Second
 )
 
-// checkUsage is invariant 4: GPU time never drops by more than its decay, and all of it is counted once, whichever process
-// counts it. Only what a Pod has used that was deleted may be lost, since the last status before gpu-controller was killed.
+// checkUsage is invariant 4: GPU time never drops by more than its decay, and all of it is counted once, whichever
+// process counts it. Only what a Pod has used that was deleted may be lost, since the last status before gpu-controller
+// was killed.
 func (v *invariants) checkUsage() {
 	for _, queue := range slices.Sorted(maps.Keys(v.usage)) {
 		story, last := v.usage[queue], (*usedFact)(nil)
@@ -449,8 +451,8 @@ func (v *invariants) killedBetween(since, until time.Time) bool {
 // gangStory is what became of a task.
 type gangStory struct {
 	task *taskFact
-	// submitted is when its task was first seen, and started when enough of its Pods had nodes for the first time; 0 for not
-	// yet.
+	// submitted is when its task was first seen, and started when enough of its Pods had nodes for the first time; 0
+	// for not yet.
 	submitted, started time.Duration
 	// freely is since when nothing had hindered it, when it started.
 	freely time.Duration

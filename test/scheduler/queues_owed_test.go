@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// checkGuarantees is invariant 2: a queue that wants no more than it is guaranteed gets it, within a bound. Only what is
-// certain counts: gangs for which there is room if those end that have to give back, while all nodes are usable, in queues
-// of which nothing waits that is beyond the guarantee, because that may go first.
+// checkGuarantees is invariant 2: a queue that wants no more than it is guaranteed gets it, within a bound. Only what
+// is certain counts: gangs for which there is room if those end that have to give back, while all nodes are usable, in
+// queues of which nothing waits that is beyond the guarantee, because that may go first.
 func (v *invariants) checkGuarantees() {
 	owed := v.owedGangs()
 	for name, g := range v.gangs {
@@ -120,7 +120,8 @@ func sizeOf(pods []*podFact) (gpus int) {
 	return gpus
 }
 
-// fits reports whether there is room for a gang when those have ended that have to give back. The Pods of a gang are alike.
+// fits reports whether there is room for a gang when those have ended that have to give back. The Pods of a gang are
+// alike.
 func (v *invariants) fits(queue string, gang []*podFact, gangs map[string][]*podFact, held map[string]int) bool {
 	free := map[string]int{}
 	for name, node := range v.nodes {
@@ -141,7 +142,8 @@ func (v *invariants) fits(queue string, gang []*podFact, gangs map[string][]*pod
 	return places >= len(gang)
 }
 
-// returned returns gangs that are given back for a request of a queue, one after the other as long as they are borrowed.
+// returned returns gangs that are given back for a request of a queue, one after the other as long as they are
+// borrowed.
 func (v *invariants) returned(queue string, size int, gangs map[string][]*podFact, held map[string]int) map[string]bool {
 	returned := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(gangs)) {
@@ -166,9 +168,9 @@ func heldBy(pods []*podFact) (gpus int) {
 	return gpus
 }
 
-// borrowed reports whether what a queue holds is given back for a request of another one. Those on the same level decide,
-// below the nearest ancestor of both: the one that wants stays within its guarantee, and the other one, with all from there
-// down, is beyond its own.
+// borrowed reports whether what a queue holds is given back for a request of another one. Those on the same level
+// decide, below the nearest ancestor of both: the one that wants stays within its guarantee, and the other one, with
+// all from there down, is beyond its own.
 func (v *invariants) borrowed(queue, lender string, size int, held map[string]int) bool {
 	wanting, lending := v.path(queue), v.path(lender)
 	for len(wanting) > 1 && len(lending) > 1 && wanting[len(wanting)-1] == lending[len(lending)-1] {

@@ -36,8 +36,8 @@ const (
 	longest = 30 * time.Second
 )
 
-// stressedShares are the queues: two teams of an organisation with guarantees, which borrow from each other and from the rest,
-// and others that borrow everything.
+// stressedShares are the queues: two teams of an organisation with guarantees, which borrow from each other and from
+// the rest, and others that borrow everything.
 var stressedShares = map[string]share{
 	"research": {guaranteed: 16, notice: time.Second},
 	"vision":   {parent: "research", guaranteed: 8, limit: 20, notice: time.Second},
@@ -68,9 +68,9 @@ func queueOf(name string, of share) *v1.GPUQueue {
 	return queue
 }
 
-// TestTheInvariantsOfQueuesHoldUnderStress runs random gangs of several queues, some with guarantees and some that borrow,
-// while users suspend and delete them, gpu-scheduler and gpu-controller are killed again and again, and nodes stop
-// reporting. What happened is recorded, and must not violate any of the invariants.
+// TestTheInvariantsOfQueuesHoldUnderStress runs random gangs of several queues, some with guarantees and some that
+// borrow, while users suspend and delete them, gpu-scheduler and gpu-controller are killed again and again, and nodes
+// stop reporting. What happened is recorded, and must not violate any of the invariants.
 func TestTheInvariantsOfQueuesHoldUnderStress(t *testing.T) {
 	w := newQueueStress(t)
 	w.borrowUpToTheLimit()
@@ -339,7 +339,8 @@ func (w *queueStress) kill(name string) {
 	}
 }
 
-// killScheduler kills gpu-scheduler, unless a gang of all GPUs waits for the last stage: its reservation ends with the process.
+// killScheduler kills gpu-scheduler, unless a gang of all GPUs waits for the last stage: its reservation ends with the
+// process.
 func (w *queueStress) killScheduler() {
 	w.Helper()
 	if !w.done {

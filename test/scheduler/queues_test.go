@@ -76,9 +76,9 @@ func TestAQueueGetsBackWhatItIsGuaranteed(t *testing.T) {
 	s.waitForBound(0, "more")
 }
 
-// TestAFullParentGivesRoomToTheChildThatIsGuaranteedIt has one child borrow all that their parent may hold, with a higher priority,
-// while GPUs are free that the parent may not have. The other child's gang starts all the same, and the first one's next Pods,
-// which wait as well, don't take what was given back.
+// TestAFullParentGivesRoomToTheChildThatIsGuaranteedIt has one child borrow all that their parent may hold, with a
+// higher priority, while GPUs are free that the parent may not have. The other child's gang starts all the same, and
+// the first one's next Pods, which wait as well, don't take what was given back.
 func TestAFullParentGivesRoomToTheChildThatIsGuaranteedIt(t *testing.T) {
 	owner, guest := queue("owner", 8, nil), queue("guest", 8, nil)
 	owner.Spec.Parent, guest.Spec.Parent = "parent", "parent"

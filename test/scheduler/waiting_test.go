@@ -120,8 +120,8 @@ func TestPodsWithoutGPUsDoNotTakeWhatIsReservedForAGang(t *testing.T) {
 	s.waitForEnd(1, "large")
 }
 
-// waitForReservation waits until a gang is promised a start. Pods that are created to see whether they are turned away could
-// take what would be reserved for it.
+// waitForReservation waits until a gang is promised a start. Pods that are created to see whether they are turned away
+// could take what would be reserved for it.
 func (s *suite) waitForReservation(name string) {
 	s.Helper()
 	s.eventually("nodes are reserved for "+name, func() (bool, string) {

@@ -1,8 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access decides who may see the page, and with whose rights it acts. There are two ways: a page for the one user who has started
-// it, with a secret in its address; and a page in the cluster, to which each viewer brings a token of the API server.
+// Package access decides who may see the page, and with whose rights it acts. There are two ways: a page for the one
+// user who has started it, with a secret in its address; and a page in the cluster, to which each viewer brings a token
+// of the API server.
 package access
 
 import (
@@ -31,8 +32,8 @@ type Sender struct {
 
 // Gate admits viewers.
 type Gate interface {
-	// Admit returns who sends a request. It fails with a RefusedError if nobody is admitted with its token, and with a BusyError if that is not
-	// asked now.
+	// Admit returns who sends a request. It fails with a RefusedError if nobody is admitted with its token, and with a
+	// BusyError if that is not asked now.
 	Admit(ctx context.Context, sender Sender) (*Viewer, error)
 }
 
@@ -59,7 +60,8 @@ type Owner struct {
 	token  string
 }
 
-// MinTokenLength is how long a secret has to be at least. A new one has 26 letters and digits, which are more than can be guessed.
+// MinTokenLength is how long a secret has to be at least. A new one has 26 letters and digits, which are more than can
+// be guessed.
 const MinTokenLength = 20
 
 // NewToken returns a new secret.

@@ -37,7 +37,8 @@ func TestOnlyWhoKnowsTheSecretIsAdmitted(t *testing.T) {
 	}
 }
 
-// apiServer answers reviews: the tokens "good" and "poor" are those of users, of whom only the first may list everything.
+// apiServer answers reviews: the tokens "good" and "poor" are those of users, of whom only the first may list
+// everything.
 func apiServer(missing ...string) *kubefake.Clientset {
 	kube := kubefake.NewClientset()
 	kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {

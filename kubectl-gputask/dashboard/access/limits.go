@@ -12,12 +12,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// How many tokens that nobody was admitted with lately are reviewed, from one address and from all together, per second and at once. A review takes
-// up to nine requests to the API server.
+// How many tokens that nobody was admitted with lately are reviewed, from one address and from all together, per second
+// and at once. A review takes up to nine requests to the API server.
 const (
 	reviewsPerAddress, burstPerAddress = 1, 10
 	reviewsOfAll, burstOfAll           = 10, 50
-	// maxAddresses is how many addresses have a limit of their own, those that were seen last. One is forgotten when its burst is full again.
+	// maxAddresses is how many addresses have a limit of their own, those that were seen last. One is forgotten when
+	// its burst is full again.
 	maxAddresses  = 4096
 	forgetAddress = burstPerAddress / reviewsPerAddress * time.Second
 )
@@ -33,7 +34,8 @@ func newLimits(clock clock.Clock) *limits {
 	return &limits{clock: clock, all: rate.NewLimiter(reviewsOfAll, burstOfAll), addresses: cache.NewLRUExpireCacheWithClock(maxAddresses, clock)}
 }
 
-// allow reports whether an unknown token from an address may be reviewed now. What one address sends beyond its limit takes nothing from others.
+// allow reports whether an unknown token from an address may be reviewed now. What one address sends beyond its limit
+// takes nothing from others.
 func (l *limits) allow(address string) bool {
 	key := network(address)
 	limiter, found := l.addresses.Get(key)

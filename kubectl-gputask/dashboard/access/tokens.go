@@ -21,11 +21,13 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// Tokens is the gate of a page in the cluster. The page watches the cluster once, with rights of its own, so a viewer is admitted only if
-// the API server says that they might list all that the page shows. Whatever is changed is changed with the viewer's token.
+// Tokens is the gate of a page in the cluster. The page watches the cluster once, with rights of its own, so a viewer
+// is admitted only if the API server says that they might list all that the page shows. Whatever is changed is changed
+// with the viewer's token.
 //
-// What the API server said about a token holds for a few seconds, and tokens that nobody has been admitted with lately are reviewed at a bounded
-// rate: a page costs one review, and a flood of forged tokens none that the viewers would have to wait for. It is safe for concurrent use.
+// What the API server said about a token holds for a few seconds, and tokens that nobody has been admitted with lately
+// are reviewed at a bounded rate: a page costs one review, and a flood of forged tokens none that the viewers would
+// have to wait for. It is safe for concurrent use.
 type Tokens struct {
 	reviews kubernetes.Interface
 	config  *rest.Config
@@ -33,8 +35,8 @@ type Tokens struct {
 	limits *limits
 }
 
-// NewTokens returns a gate that reviews tokens with one client, which nothing else should use, because it is busy while many reviews are, and
-// connects viewers to the API server of config.
+// NewTokens returns a gate that reviews tokens with one client, which nothing else should use, because it is busy while
+// many reviews are, and connects viewers to the API server of config.
 func NewTokens(reviews kubernetes.Interface, config *rest.Config, clock clock.Clock) *Tokens {
 	return &Tokens{reviews: reviews, config: config, verdicts: newVerdicts(clock), limits: newLimits(clock)}
 }
@@ -51,7 +53,8 @@ func viewed() []authorizationv1.ResourceAttributes {
 	return attributes
 }
 
-// Admit admits who may list all that the page shows. It fails with a BusyError if too many unknown tokens come from the sender's address.
+// Admit admits who may list all that the page shows. It fails with a BusyError if too many unknown tokens come from the
+// sender's address.
 func (t *Tokens) Admit(ctx context.Context, sender Sender) (*Viewer, error) {
 	if sender.Token == "" {
 		return nil, &RefusedError{Message: "Sign in with a token of the cluster, for example of `kubectl create token NAME`."}

@@ -15,8 +15,8 @@ import (
 	"runtime"
 )
 
-// Open opens an address. Other users of the machine can see the arguments of programs, so the browser is given a file that only the user can
-// read, and which leads to the address. The returned function deletes it.
+// Open opens an address. Other users of the machine can see the arguments of programs, so the browser is given a file
+// that only the user can read, and which leads to the address. The returned function deletes it.
 func Open(ctx context.Context, address string) (remove func(), err error) {
 	opener, err := find()
 	if err != nil {

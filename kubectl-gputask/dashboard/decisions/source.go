@@ -1,7 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decisions reads the scheduler's journal for the page: from gpu-scheduler, with the credentials of the viewer, or from files.
+// Package decisions reads the scheduler's journal for the page: from gpu-scheduler, with the credentials of the viewer,
+// or from files.
 package decisions
 
 import (
@@ -43,8 +44,8 @@ type Source struct {
 	clock    clock.WithDelayedExecution
 
 	mu sync.Mutex
-	// known are the journals that were read last, by the viewer's token and name: each sees only what was read with their credentials.
-	// They are dropped when they are no longer fresh.
+	// known are the journals that were read last, by the viewer's token and name: each sees only what was read with
+	// their credentials. They are dropped when they are no longer fresh.
 	known map[string]*journal.Journal
 }
 

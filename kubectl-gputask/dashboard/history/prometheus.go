@@ -43,7 +43,8 @@ type curve struct {
 	set   func(*rows.Sample, float64)
 }
 
-// curves are made of the metrics of docs/node-agent.md, docs/controller.md and docs/scheduling.md. Several replicas export the same.
+// curves are made of the metrics of docs/node-agent.md, docs/controller.md and docs/scheduling.md. Several replicas
+// export the same.
 func curves() []curve {
 	return []curve{
 		{`count(count by (UUID) (falldio_gpu_info))`, func(s *rows.Sample, value float64) { s.Total = value }},

@@ -1,7 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history is how the GPUs of a cluster were used over time: from Prometheus, or else as far as the page's server has seen it itself.
+// Package history is how the GPUs of a cluster were used over time: from Prometheus, or else as far as the page's
+// server has seen it itself.
 package history
 
 import (

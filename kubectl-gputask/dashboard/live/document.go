@@ -38,7 +38,8 @@ type row struct {
 	version uint64
 }
 
-// maxDeleted is how many deleted rows of a collection are remembered: viewers that have not heard of them by then get everything anew.
+// maxDeleted is how many deleted rows of a collection are remembered: viewers that have not heard of them by then get
+// everything anew.
 const maxDeleted = 10_000
 
 // NewDocument returns a Document without rows.
@@ -127,7 +128,8 @@ type update struct {
 	Remove  map[string][]string                   `json:"remove,omitempty"`
 }
 
-// Next waits until there is something that the viewer has not seen, and returns it as JSON: at first, everything. It fails when ctx ends.
+// Next waits until there is something that the viewer has not seen, and returns it as JSON: at first, everything. It
+// fails when ctx ends.
 func (v *Viewer) Next(ctx context.Context) ([]byte, error) {
 	d := v.document
 	for {

@@ -160,8 +160,8 @@ func (b *builder) addSummary() {
 	b.set.put(Summaries, "", &summary)
 }
 
-// stranded returns how many free GPUs, in GPUs, Pods of a task can't use because what is free together is too small: of what tasks ask for
-// most, for that for which it is most. What would fit on no node is left out.
+// stranded returns how many free GPUs, in GPUs, Pods of a task can't use because what is free together is too small: of
+// what tasks ask for most, for that for which it is most. What would fit on no node is left out.
 func (b *builder) stranded() (gpus float64, shape string) {
 	most := 0
 	for i := range b.top.Shapes {

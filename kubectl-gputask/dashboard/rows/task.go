@@ -30,7 +30,8 @@ const (
 	ActionAbort   = "abort"
 )
 
-// DetailsOf returns what a task, its Pods, and what is known of those that are gone say; not its explanation and its Events.
+// DetailsOf returns what a task, its Pods, and what is known of those that are gone say; not its explanation and its
+// Events.
 func DetailsOf(task *clusterview.Task, gone []Life) *TaskDetails {
 	return &TaskDetails{
 		Task: *TaskRow(task), Manifest: Manifest(task.GPUTask), Members: members(task, gone), Conditions: append([]metav1.Condition{}, task.Status.Conditions...),

@@ -1,9 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rows is what the page in a browser shows of a cluster, as rows of JSON. It is pure: a view of the cluster goes in. The words are
-// those of the commands, from package show, and what the commands write with "-o json" has the same types. web/src/api.ts declares all of
-// them for the page, with what each field means.
+// Package rows is what the page in a browser shows of a cluster, as rows of JSON. It is pure: a view of the cluster
+// goes in. The words are those of the commands, from package show, and what the commands write with "-o json" has the
+// same types. web/src/api.ts declares all of them for the page, with what each field means.
 package rows
 
 import (

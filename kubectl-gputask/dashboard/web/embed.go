@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package web is the page in a browser: TypeScript in src, and what hack/update-web.sh makes of it in dist, which is built into the program so
-// that users need no Node.js.
+// Package web is the page in a browser: TypeScript in src, and what hack/update-web.sh makes of it in dist, which is
+// built into the program so that users need no Node.js.
 package web
 
 import (

@@ -101,8 +101,8 @@ func (m *Mix) drop(drops func(*Weighted) bool) {
 	})
 }
 
-// mostRequests is how many requests are remembered, and mostSize their size in bytes: anybody may ask for something else with
-// each Pod, and name hundreds of labels in it.
+// mostRequests is how many requests are remembered, and mostSize their size in bytes: anybody may ask for something
+// else with each Pod, and name hundreds of labels in it.
 const (
 	mostRequests = 4096
 	mostSize     = 1 << 20

@@ -24,8 +24,8 @@ const (
 	// kept is for how long submissions are remembered, and most how many are.
 	kept = Days * day
 	most = 1 << 14
-	// mostNeeds is how many needs of a submission are kept, and mostModels how many models of each: a submission that lists more gets little
-	// out of them, and would fill the memory of all.
+	// mostNeeds is how many needs of a submission are kept, and mostModels how many models of each: a submission that
+	// lists more gets little out of them, and would fill the memory of all.
 	mostNeeds, mostModels = 64, 64
 	// same is within which time submissions under one key are one: a gang's members are not created at once.
 	same = time.Minute
@@ -48,8 +48,9 @@ type Submission struct {
 	ID uint32 `json:"id"`
 }
 
-// Record is the submissions of the last days, at most 16,384 of them: then the oldest are forgotten of the namespace that
-// has most, so that none drives out what is known of the others. The zero value is empty. It is not safe for concurrent use.
+// Record is the submissions of the last days, at most 16,384 of them: then the oldest are forgotten of the namespace
+// that has most, so that none drives out what is known of the others. The zero value is empty. It is not safe for
+// concurrent use.
 type Record struct {
 	// list has the first submission first; last is when each key was submitted last.
 	list []Submission
@@ -153,8 +154,8 @@ func (r *Record) Clone(most int) *Record {
 	return clone
 }
 
-// Again returns the submissions that came within 24 hours after the same time of each of the last days, yesterday's first,
-// with the times at which they would come again, the next one first. There is no list for days before the first
+// Again returns the submissions that came within 24 hours after the same time of each of the last days, yesterday's
+// first, with the times at which they would come again, the next one first. There is no list for days before the first
 // submission. The needs are shared and must not be changed.
 func (r *Record) Again(now time.Time) [][]Submission {
 	var list [][]Submission

@@ -36,8 +36,8 @@ func (l lineup) from(rank int) int {
 	}
 }
 
-// rank gives all jobs their places in the order: those that wait, which are the first of the jobs, keep their order, and
-// who comes goes after all whose turn is not later.
+// rank gives all jobs their places in the order: those that wait, which are the first of the jobs, keep their order,
+// and who comes goes after all whose turn is not later.
 func (p *shared) rank(waiting int) {
 	turns := make([]float64, 0, len(p.jobs))
 	latest := math.Inf(-1)

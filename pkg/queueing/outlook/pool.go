@@ -35,8 +35,9 @@ type shared struct {
 	// apart are the models of nodes that are apart.
 	apart   map[int]bool
 	classes []class
-	// jobs are those that wait, then those of the scenarios in the order of their arrival; classOf, bounds and rankOf are their classes, their bounds (never
-	// for unknown ones), and their places in the order, of which byRank is the inverse.
+	// jobs are those that wait, then those of the scenarios in the order of their arrival; classOf, bounds and rankOf
+	// are their classes, their bounds (never for unknown ones), and their places in the order, of which byRank is the
+	// inverse.
 	jobs           []*Waiting
 	classOf        []int
 	bounds         []time.Duration

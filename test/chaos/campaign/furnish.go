@@ -40,7 +40,8 @@ const (
 	othersPriority  = "others"
 )
 
-// furnish creates the namespaces, the Pods of others, and the queues. The Pods come first: one of them names a queue that it has no right to.
+// furnish creates the namespaces, the Pods of others, and the queues. The Pods come first: one of them names a queue
+// that it has no right to.
 func (s *site) furnish(ctx context.Context, shape *shape) error {
 	namespaces := []string{faults.FloodNamespace, othersNamespace, hostile, victim, probes}
 	for _, tenant := range shape.tenants {
@@ -176,8 +177,8 @@ func (s *site) waitForNode(ctx context.Context, name string) (pod *corev1.Pod, e
 	return pod, nil
 }
 
-// bindBeside binds a Pod to the node of another one, to the GPU that this one does not have. It names a queue that does not accept its namespace:
-// gpu-scheduler would let it wait.
+// bindBeside binds a Pod to the node of another one, to the GPU that this one does not have. It names a queue that does
+// not accept its namespace: gpu-scheduler would let it wait.
 func (s *site) bindBeside(ctx context.Context, name string, other *corev1.Pod) error {
 	node, err := s.kube.CoreV1().Nodes().Get(ctx, other.Spec.NodeName, metav1.GetOptions{})
 	if err != nil {
@@ -204,8 +205,8 @@ func (s *site) bindBeside(ctx context.Context, name string, other *corev1.Pod) e
 	}, metav1.CreateOptions{})
 }
 
-// withGPU and namesQueue are Pods of others that have one of the two GPUs of their node each, nameTaken a task whose first Pod
-// has the name of a Pod of others, and oneTooMany a gang that needs both GPUs of that node.
+// withGPU and namesQueue are Pods of others that have one of the two GPUs of their node each, nameTaken a task whose
+// first Pod has the name of a Pod of others, and oneTooMany a gang that needs both GPUs of that node.
 const (
 	withGPU    = "with-gpu"
 	namesQueue = "names-anothers-queue"

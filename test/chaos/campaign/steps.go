@@ -44,7 +44,8 @@ func (r *runner) doStep(ctx context.Context, s *site, step *load.Step) {
 	}
 }
 
-// probeInQuiet lets one task after the other wait until its node is open, while nothing else happens that could wake it.
+// probeInQuiet lets one task after the other wait until its node is open, while nothing else happens that could wake
+// it.
 func (r *runner) probeInQuiet(ctx context.Context, s *site) {
 	for _, steps := range load.ProbeInQuiet(&r.shape.probe) {
 		begin := time.Now()

@@ -29,7 +29,8 @@ type Config struct {
 	Converge time.Duration
 	// Kill is how long after a kill localcluster may report the end of the process.
 	Kill time.Duration
-	// Account is how long the status of a queue may be behind in calm: it is written once in a minute (gpuqueue.WritePeriod).
+	// Account is how long the status of a queue may be behind in calm: it is written once in a minute
+	// (gpuqueue.WritePeriod).
 	Account time.Duration
 	// MovesPerHour is --reschedule-moves-per-hour; 0 is no limit.
 	MovesPerHour int

@@ -13,8 +13,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// InvariantCurrent says that the Pods of a task are those that its definition asks for: whatever its user has changed meanwhile, and
-// however fast. A task that is suspended has none.
+// InvariantCurrent says that the Pods of a task are those that its definition asks for: whatever its user has changed
+// meanwhile, and however fast. A task that is suspended has none.
 const InvariantCurrent = "Pods follow their task"
 
 // current follows for how long of calm the definition of each task has been as it is.

@@ -9,11 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// unknownEnds are what the statuses of containers say of which nobody knows how they ended: their node was rebooted, or has lost them.
+// unknownEnds are what the statuses of containers say of which nobody knows how they ended: their node was rebooted, or
+// has lost them.
 var unknownEnds = []string{"ContainerStatusUnknown", "Unknown"}
 
-// hasFailedByItself reports whether the program of a Pod has failed. One that was preempted, evicted, refused by its node, or lost with
-// it, has not. The processes under test have their own rule for that, which is not asked here.
+// hasFailedByItself reports whether the program of a Pod has failed. One that was preempted, evicted, refused by its
+// node, or lost with it, has not. The processes under test have their own rule for that, which is not asked here.
 func hasFailedByItself(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodFailed || wasDisrupted(pod) {
 		return false

@@ -42,8 +42,9 @@ const (
 	FaultNotReady  = "node not ready"
 	FaultDelete    = "delete node"
 	FaultCordon    = "cordon node"
-	// FaultReboot is a node that was rebooted, or has lost its containers otherwise: how they ended, nobody knows. FaultShutdown is
-	// one that stops its Pods before it shuts down, FaultPressure one that evicts them because its memory is used up.
+	// FaultReboot is a node that was rebooted, or has lost its containers otherwise: how they ended, nobody knows.
+	// FaultShutdown is one that stops its Pods before it shuts down, FaultPressure one that evicts them because its
+	// memory is used up.
 	FaultReboot   = "reboot node"
 	FaultShutdown = "shut down node"
 	FaultPressure = "memory pressure"

@@ -17,8 +17,8 @@ import (
 // InvariantQueues says that a queue pays only for Pods of namespaces that it accepts, whatever other Pods say.
 const InvariantQueues = "no queue pays for others"
 
-// queues compares what queues say that they hold with the most that the Pods of their namespaces have held lately: a status is
-// not written after every change.
+// queues compares what queues say that they hold with the most that the Pods of their namespaces have held lately: a
+// status is not written after every change.
 type queues struct {
 	known map[string]*v1.GPUQueue
 	// held is how much was held by the Pods of a queue's namespace, since which calm time, in the order of time.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// InvariantStarts says that a Pod that has not started within the time that its task allows gives its GPUs back. That it says meanwhile
-// what it waits for is InvariantWaits.
+// InvariantStarts says that a Pod that has not started within the time that its task allows gives its GPUs back. That
+// it says meanwhile what it waits for is InvariantWaits.
 const InvariantStarts = "what does not start gives its GPUs back"
 
 // starts follows since when Pods have had nodes without having started.

@@ -14,8 +14,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// InvariantWoken says that a task that waits starts soon after it can, whatever has made it possible. It is about tasks with LabelProbe:
-// nobody else wants their node, so that it is certain that they can.
+// InvariantWoken says that a task that waits starts soon after it can, whatever has made it possible. It is about tasks
+// with LabelProbe: nobody else wants their node, so that it is certain that they can.
 const InvariantWoken = "what can start is started"
 
 // woken follows since when each Pod of a probe could have a node.
@@ -87,8 +87,8 @@ func gangSize(pod *corev1.Pod) int {
 	return 1
 }
 
-// isOpen reports whether a node takes a Pod, if there is room: it is ready, neither cordoned nor tainted, and has the labels that the
-// Pod selects.
+// isOpen reports whether a node takes a Pod, if there is room: it is ready, neither cordoned nor tainted, and has the
+// labels that the Pod selects.
 func isOpen(node *corev1.Node, pod *corev1.Pod) bool {
 	for key, value := range pod.Spec.NodeSelector {
 		if node.Labels[key] != value {

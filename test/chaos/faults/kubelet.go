@@ -54,7 +54,8 @@ func (i *Injector) patchNodeStatus(ctx context.Context, node, patch string) erro
 	return err
 }
 
-// endPods ends all Pods that run on a node, as a kubelet does whose node is rebooted, shuts down, or has no memory left.
+// endPods ends all Pods that run on a node, as a kubelet does whose node is rebooted, shuts down, or has no memory
+// left.
 func (i *Injector) endPods(ctx context.Context, fault *schedule.Fault) error {
 	pods, err := i.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + fault.Target})
 	if err != nil {
@@ -125,7 +126,8 @@ func unknown(message string) *corev1.ContainerStateTerminated {
 	return &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown", Message: message}
 }
 
-// endContainers ends the containers of a Pod that run. Of one that the kubelet does not find, it knows only that it ran.
+// endContainers ends the containers of a Pod that run. Of one that the kubelet does not find, it knows only that it
+// ran.
 func endContainers(status *corev1.PodStatus, how *corev1.ContainerStateTerminated) {
 	for n := range status.ContainerStatuses {
 		container := &status.ContainerStatuses[n]

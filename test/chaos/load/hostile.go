@@ -28,17 +28,19 @@ const (
 	// attackEvery is the time between two attacks, and attackFor how long the objects of one stay.
 	attackEvery = 2 * time.Second
 	attackFor   = 20 * time.Second
-	// hostileNames is how many values an affinity has that is to fill memory. hostileVolumes and hostilePath are how many volumes a
-	// template has that is, and the bytes of each: the schema accepts them, and 4,096 Pods with them are just larger than gpu-controller does.
+	// hostileNames is how many values an affinity has that is to fill memory. hostileVolumes and hostilePath are how
+	// many volumes a template has that is, and the bytes of each: the schema accepts them, and 4,096 Pods with them are
+	// just larger than gpu-controller does.
 	hostileNames, hostileVolumes, hostilePath = 200, 256, 512
 	// lie is a run time that is shorter than anybody else's.
 	lie = "1"
-	// anotherScheduler is none that the operator allows: default-scheduler is a profile of gpu-scheduler's in a local cluster.
+	// anotherScheduler is none that the operator allows: default-scheduler is a profile of gpu-scheduler's in a local
+	// cluster.
 	anotherScheduler = "scheduler-of-mine"
 )
 
-// attack is what a hostile tenant tries, with a task or with a Pod. What the API server admits of it must never hold a GPU, unless mayRun is
-// true: then it may run like any other.
+// attack is what a hostile tenant tries, with a task or with a Pod. What the API server admits of it must never hold a
+// GPU, unless mayRun is true: then it may run like any other.
 type attack struct {
 	name   string
 	task   func(*Options, *rand.Rand, *v1.GPUTask)

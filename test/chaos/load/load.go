@@ -1,8 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package load draws from a seed what the users of a campaign do: they create tasks of all kinds, some of which nodes refuse or don't
-// start, and delete, suspend, change, resume and scale some of them, and one of them means harm. It is pure.
+// Package load draws from a seed what the users of a campaign do: they create tasks of all kinds, some of which nodes
+// refuse or don't start, and delete, suspend, change, resume and scale some of them, and one of them means harm. It is
+// pure.
 package load
 
 import (
@@ -26,8 +27,8 @@ import (
 type Step struct {
 	At   time.Duration
 	Verb string
-	// Namespace and Name are those of the object. Task is what is created, Replicas what it is scaled to. Attacks are by
-	// tasks, or by Pods.
+	// Namespace and Name are those of the object. Task is what is created, Replicas what it is scaled to. Attacks are
+	// by tasks, or by Pods.
 	Namespace, Name string
 	Task            *v1.GPUTask
 	Pod             *corev1.Pod
@@ -195,8 +196,8 @@ func isStuckForEver(task *v1.GPUTask) bool {
 	return annotations[annotationStuckOn] != "" && annotations[annotationStuckFor] == "" && task.Spec.StartTimeoutSeconds == nil
 }
 
-// changes returns how a program changes a task: it suspends it, and changes and resumes it at once, without waiting until its Pods
-// are gone. Half of the times it does so twice in a row.
+// changes returns how a program changes a task: it suspends it, and changes and resumes it at once, without waiting
+// until its Pods are gone. Half of the times it does so twice in a row.
 func (d *drawer) changes(task *v1.GPUTask, at time.Duration) []Step {
 	var steps []Step
 	for revision := range 1 + d.random.IntN(2) {
@@ -325,8 +326,8 @@ func (d *drawer) policies(task *v1.GPUTask) {
 // refusals are the reasons with which nodes refuse Pods here.
 var refusals = []string{"Evicted", "InvalidNodeInfo", "NodePorts", "NodeShutdown", "OutOfcpu", "TaintToleration", "UnexpectedAdmissionError"}
 
-// nodes draws which nodes refuse the Pods of a task, and on which they never start: half of the nodes at most, so that there is another
-// one. Or they start late on all nodes: when the ConfigMap has come that a volume needs.
+// nodes draws which nodes refuse the Pods of a task, and on which they never start: half of the nodes at most, so that
+// there is another one. Or they start late on all nodes: when the ConfigMap has come that a volume needs.
 func (d *drawer) nodes(task *v1.GPUTask) {
 	if len(d.Nodes) == 0 {
 		return

@@ -27,16 +27,17 @@ type Probe struct {
 }
 
 const (
-	// probeEvery is the time between two probes under load, and openAfter that for which the node of one is closed: long enough for the
-	// scheduler to have tried it in vain.
+	// probeEvery is the time between two probes under load, and openAfter that for which the node of one is closed:
+	// long enough for the scheduler to have tried it in vain.
 	probeEvery = 30 * time.Second
 	openAfter  = 3 * time.Second
-	// openPause is the time between two changes that open a node only together: long enough for the scheduler to try after the first.
+	// openPause is the time between two changes that open a node only together: long enough for the scheduler to try
+	// after the first.
 	openPause = time.Second
 )
 
-// closing is a way to keep Pods away from a node, as patches of the node or of its status. If several are needed to open it, they come
-// one after the other.
+// closing is a way to keep Pods away from a node, as patches of the node or of its status. If several are needed to
+// open it, they come one after the other.
 type closing struct {
 	name, close string
 	open        []string
@@ -67,8 +68,8 @@ func closings(probe *Probe) []closing {
 	}
 }
 
-// ProbeInQuiet returns the steps of one probe after the other, for a cluster in which nothing else happens. The last step of each opens
-// the node; the next one must not begin before the task has ended.
+// ProbeInQuiet returns the steps of one probe after the other, for a cluster in which nothing else happens. The last
+// step of each opens the node; the next one must not begin before the task has ended.
 func ProbeInQuiet(probe *Probe) [][]Step {
 	rounds := make([][]Step, 0, len(closings(probe)))
 	for number := range closings(probe) {
@@ -89,8 +90,8 @@ func probes(options *Options) []Step {
 	return steps
 }
 
-// round returns the steps of a probe that begins at a time: the node is closed, a task is created that fits nowhere else, and the
-// node is opened again.
+// round returns the steps of a probe that begins at a time: the node is closed, a task is created that fits nowhere
+// else, and the node is opened again.
 func round(probe *Probe, when string, number int, at time.Duration) []Step {
 	all := closings(probe)
 	way := all[number%len(all)]

@@ -23,7 +23,8 @@ type Fault struct {
 	Kind string
 	// Target is the process, node, namespace or CRD.
 	Target string
-	// Way is how responses fail: WayDrop and so on; or what is known of the containers of a node after a reboot: WayNotFound or WayEnded.
+	// Way is how responses fail: WayDrop and so on; or what is known of the containers of a node after a reboot:
+	// WayNotFound or WayEnded.
 	Way string
 	// Number is the GPU that breaks, or how many objects are in the flood.
 	Number int

@@ -183,7 +183,8 @@ const AnnotationPastRuntime = GroupName + "/past-runtime-seconds"
 const AnnotationStartEstimate = GroupName + "/start-estimate"
 
 // AnnotationWaitingReason is why a Pod, and its gang, have no nodes: a WaitingReason in JSON. Of a gang, one Pod has
-// it. It holds as long as the Pod's condition PodScheduled says the same in words, and is empty once the Pod has a node.
+// it. It holds as long as the Pod's condition PodScheduled says the same in words, and is empty once the Pod has a
+// node.
 const AnnotationWaitingReason = GroupName + "/waiting-reason"
 
 // AnnotationSchedulerInstance names the gpu-scheduler process that has bound a Pod, or

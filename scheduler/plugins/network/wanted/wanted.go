@@ -141,8 +141,8 @@ func (l *List) makeRoom() bool {
 	return true
 }
 
-// displace forgets the newest question of the namespace that has the most, if that still has as many as the given one afterwards:
-// no namespace keeps all places with targets that nobody else needs.
+// displace forgets the newest question of the namespace that has the most, if that still has as many as the given one
+// afterwards: no namespace keeps all places with targets that nobody else needs.
 func (l *List) displace(namespace string) bool {
 	counts, most := map[string]int{}, ""
 	for _, one := range l.questions {

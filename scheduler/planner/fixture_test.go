@@ -29,15 +29,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/leadership"
-	"falldio.github.io/gpu-controller/scheduler/binding"
-	"falldio.github.io/gpu-controller/scheduler/capacity"
 	"falldio.github.io/gpu-controller/scheduler/config"
-	"falldio.github.io/gpu-controller/scheduler/eviction"
-	"falldio.github.io/gpu-controller/scheduler/filters"
-	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
-	"falldio.github.io/gpu-controller/scheduler/nodeproblems"
-	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 	"falldio.github.io/gpu-controller/scheduler/takeover"
 )
 
@@ -124,10 +117,7 @@ func (w *waitingPod) state() (allowed, rejected bool) {
 }
 
 // metricsOnce: metrics can only be registered once in a process.
-var (
-	metricsOnce = sync.OnceValues(newInstruments)
-	gaugesOnce  = sync.OnceValues(capacity.NewGauges)
-)
+var metricsOnce = sync.OnceValues(newInstruments)
 
 // fixture is a planner, and what kube-scheduler's cache knows.
 type fixture struct {
@@ -150,27 +140,13 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	gauges, err := gaugesOnce()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	args, clock := config.DefaultGangArgs(), clocktesting.NewFakeClock(beginning)
+	clock := clocktesting.NewFakeClock(beginning)
 	logger := ktesting.NewLogger(tb, ktesting.NewConfig())
-	f := &fixture{t: tb, handle: handle, clock: clock, infos: map[string]*framework.NodeInfo{}, Planner: &Planner{
-		args: args, logger: logger, clock: clock, handle: handle,
-		registry: gangs.NewRegistry(gangs.Timing{
-			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: fallbackRetry, Settle: cacheLag, MaxRefusals: args.MaxRefusals,
-			Pauses: gangs.Pauses{Factor: pauseFactor, Shortest: shortestPause, Longest: longestPause},
-		}),
-		mirror: mirror.New(logger, clock, args.Levels(), args.NodePools), kept: newKeptNodes(),
-		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)), metrics: metrics,
-	}}
-	f.capacity = capacity.NewMeter(clock, f.capacitySources(), gauges)
+	f := &fixture{
+		Planner: assemble(config.DefaultGangArgs(), handle, clock, logger, metrics),
+		t:       tb, handle: handle, clock: clock, infos: map[string]*framework.NodeInfo{},
+	}
 	f.begins(leadership.Always())
-	f.filters = filters.NewConsultant(f.filterSources())
-	f.line, f.reports = f.newLine(), newReporter(f.Planner)
-	f.finder = f.newFinder()
-	f.victimFinder = f.newVictimFinder()
 	f.registry.Serve(ours)
 	f.registry.Start()
 	if !f.term.IsCurrent() {
@@ -180,17 +156,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 }
 
 // begins gives the fixture a term in which no snapshot was seen yet.
-func (f *fixture) begins(leader takeover.Leader) {
-	fencer := binding.NewFencer(f.handle.client, f.clock, "this")
-	f.term, f.binder = takeover.NewTerm(f.takeoverSources(leader, fencer)), binding.NewBinder(f.handle.client, leader, fencer)
-	f.problems = nodeproblems.NewMonitor(f.problemSources())
-	f.finder = f.newFinder()
-	f.decisions = decisions{clock: f.clock, problems: f.problems}
-	f.devices = resourceclaims.NewFollower(f.deviceSources(), cacheLag)
-	f.evictor = eviction.NewEvictor(f.evictionSources())
-	f.victimFinder = f.newVictimFinder()
-	f.tidier = mirrorTidier{mirror: f.mirror, registry: f.registry}
-}
+func (f *fixture) begins(leader takeover.Leader) { connect(f.Planner, leader, "this") }
 
 // addNode adds a node in a leaf, with so many cards: node-0, node-1 and so on.
 func (f *fixture) addNode(name, leaf string, cards int) {

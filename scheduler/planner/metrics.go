@@ -9,6 +9,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"falldio.github.io/gpu-controller/scheduler/capacity"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
@@ -23,10 +24,17 @@ type instruments struct {
 	aborted *metrics.Counter
 	victims *metrics.Counter
 	foreign *metrics.Counter
+	// capacity are the gauges of how much there is.
+	capacity *capacity.Gauges
 }
 
 func newInstruments() (*instruments, error) {
+	gauges, err := capacity.NewGauges()
+	if err != nil {
+		return nil, err
+	}
 	i := &instruments{
+		capacity: gauges,
 		plans: metrics.NewHistogram(&metrics.HistogramOpts{
 			Subsystem: subsystem, Name: "plan_duration_seconds", StabilityLevel: metrics.ALPHA,
 			Help:    "How long it took to find places for a gang, or to find that there are none.",

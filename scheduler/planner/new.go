@@ -31,40 +31,12 @@ import (
 // New returns a Planner. It starts watching Pods with the handle's informers, and runs
 // until ctx ends.
 func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader takeover.Leader, instance string, clock clock.WithTicker) (*Planner, error) {
-	logger := klog.FromContext(ctx)
-	fencer := binding.NewFencer(handle.ClientSet(), clock, instance)
-	p := &Planner{
-		args: args, logger: logger, clock: clock, handle: handle,
-		registry: gangs.NewRegistry(gangs.Timing{
-			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: fallbackRetry, Settle: cacheLag, MaxRefusals: args.MaxRefusals,
-			Pauses: gangs.Pauses{Factor: pauseFactor, Shortest: shortestPause, Longest: longestPause},
-		}),
-		mirror:       mirror.New(logger, clock, args.Levels(), args.NodePools),
-		kept:         newKeptNodes(),
-		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)),
-		binder:       binding.NewBinder(handle.ClientSet(), leader, fencer),
-	}
-	p.tidier = mirrorTidier{mirror: p.mirror, registry: p.registry}
-	p.term = takeover.NewTerm(p.takeoverSources(leader, fencer))
-	p.problems = nodeproblems.NewMonitor(p.problemSources())
-	p.decisions = decisions{clock: clock, problems: p.problems}
-	p.devices = resourceclaims.NewFollower(p.deviceSources(), cacheLag)
-	p.mirror.SetPreferenceTolerance(args.PreferenceTolerance)
-	p.registry.Handle(args.GPUResources)
-	var err error
-	if p.metrics, err = newInstruments(); err != nil {
-		return nil, err
-	}
-	gauges, err := capacity.NewGauges()
+	metrics, err := newInstruments()
 	if err != nil {
 		return nil, err
 	}
-	p.filters = filters.NewConsultant(p.filterSources())
-	p.line, p.reports = p.newLine(), newReporter(p)
-	p.finder = p.newFinder()
-	p.capacity = capacity.NewMeter(p.clock, p.capacitySources(), gauges)
-	p.evictor = eviction.NewEvictor(p.evictionSources())
-	p.victimFinder = p.newVictimFinder()
+	p := assemble(args, handle, clock, klog.FromContext(ctx), metrics)
+	connect(p, leader, instance)
 	synced, err := p.follow(ctx)
 	if err != nil {
 		return nil, err
@@ -76,6 +48,40 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader t
 	go p.watchPodGroups(ctx)
 	go p.reports.Run(ctx)
 	return p, nil
+}
+
+// assemble returns a Planner that knows nothing of the cluster yet. It lacks what connect adds.
+func assemble(args *config.GangArgs, handle fwk.Handle, clock clock.WithTicker, logger klog.Logger, metrics *instruments) *Planner {
+	p := &Planner{
+		args: args, logger: logger, clock: clock, handle: handle, metrics: metrics,
+		registry: gangs.NewRegistry(gangs.Timing{
+			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: fallbackRetry, Settle: cacheLag, MaxRefusals: args.MaxRefusals,
+			Pauses: gangs.Pauses{Factor: pauseFactor, Shortest: shortestPause, Longest: longestPause},
+		}),
+		mirror:       mirror.New(logger, clock, args.Levels(), args.NodePools),
+		kept:         newKeptNodes(),
+		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)),
+	}
+	p.mirror.SetPreferenceTolerance(args.PreferenceTolerance)
+	p.registry.Handle(args.GPUResources)
+	p.tidier = mirrorTidier{mirror: p.mirror, registry: p.registry}
+	p.capacity = capacity.NewMeter(p.clock, p.capacitySources(), metrics.capacity)
+	return p
+}
+
+// connect gives a Planner the parts that ask and change the cluster, each after those that it needs.
+func connect(p *Planner, leader takeover.Leader, instance string) {
+	fencer := binding.NewFencer(p.handle.ClientSet(), p.clock, instance)
+	p.binder = binding.NewBinder(p.handle.ClientSet(), leader, fencer)
+	p.term = takeover.NewTerm(p.takeoverSources(leader, fencer))
+	p.problems = nodeproblems.NewMonitor(p.problemSources())
+	p.decisions = decisions{clock: p.clock, problems: p.problems}
+	p.devices = resourceclaims.NewFollower(p.deviceSources(), cacheLag)
+	p.filters = filters.NewConsultant(p.filterSources())
+	p.line, p.reports = p.newLine(), newReporter(p)
+	p.finder = p.newFinder()
+	p.evictor = eviction.NewEvictor(p.evictionSources())
+	p.victimFinder = p.newVictimFinder()
 }
 
 // follow follows the objects of the cluster until ctx ends. It returns what reports whether all that existed before is

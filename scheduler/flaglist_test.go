@@ -7,7 +7,7 @@ import (
 	"flag"
 	"testing"
 
-	"falldio.github.io/gpu-controller/hack/flaglist"
+	"falldio.github.io/gpu-controller/pkg/flaglist"
 )
 
 var update = flag.Bool("update", false, "write the list of flags from which the values of the Helm chart are generated")

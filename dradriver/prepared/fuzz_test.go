@@ -13,8 +13,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
-	"falldio.github.io/gpu-controller/test/fuzzjson"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzStore reads any text as the list of prepared claims. What is accepted is written and read again

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
-	"falldio.github.io/gpu-controller/hack/flaglist"
 	"falldio.github.io/gpu-controller/kubectl-gputask/command"
+	"falldio.github.io/gpu-controller/pkg/flaglist"
 )
 
 // program is a program whose flags are values of the chart.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"falldio.github.io/gpu-controller/hack/flaglist"
+	"falldio.github.io/gpu-controller/pkg/flaglist"
 )
 
 // kind is what kind of value a flag has in values.yaml.

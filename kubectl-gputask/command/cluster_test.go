@@ -18,10 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/goldentest"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/endpoints"
 	"falldio.github.io/gpu-controller/pkg/reservation"
-	"falldio.github.io/gpu-controller/test/goldentest"
 )
 
 const manifest = `apiVersion: falldio.com/v1

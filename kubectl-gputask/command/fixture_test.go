@@ -27,12 +27,12 @@ import (
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/command"
+	"falldio.github.io/gpu-controller/kubectl-gputask/goldentest"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	taskfake "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/fake"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/reservation"
-	"falldio.github.io/gpu-controller/test/goldentest"
 )
 
 var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzRequest sends any request of a viewer. The answer is one of HTTP's and not the server's fault,

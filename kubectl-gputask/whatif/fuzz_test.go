@@ -16,8 +16,8 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
 )
 
 // FuzzAsk asks about any tasks, which the API server may not have checked. There is an answer within

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzLoad reads any YAML as a file with examples. What is accepted has a task, and nothing in it is

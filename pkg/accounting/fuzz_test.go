@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"falldio.github.io/gpu-controller/test/fuzzjson"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzDecode reads any text as a Book, compressed as Books are. What is accepted is told by hour

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/kueue"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
-	"falldio.github.io/gpu-controller/test/fuzzjson"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
 )
 
 // FuzzAnswers asks for places for any Workload, between two whose needs are known. Whatever it is,

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/test/fuzzjson"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzDecide decides about any stored task and any of its Pods: both may have been written by somebody

@@ -14,9 +14,9 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/placement"
-	"falldio.github.io/gpu-controller/test/fuzzjson"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
 )
 
 // replaying is what reading, replaying and explaining a journal may take: it builds a cluster of up

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/test/fuzzjson"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzStep carries out any stored plan, which users may write and change, in a cluster with tasks that run. Whatever

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"falldio.github.io/gpu-controller/test/fuzzjson"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzPods observes any Pods in any order, among them two of a gang, and forgets them. Each Pod that

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzUnpack reads any bytes as a section, and any bytes that were packed as one. What was packed is

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
-	"falldio.github.io/gpu-controller/test/fuzzjson"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
 )
 
 // FuzzOutcomes reads any text as outcomes of estimates that were kept. What is accepted corrects an

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"falldio.github.io/gpu-controller/test/fuzzjson"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzSamples has Prometheus answer with any text. Samples are in order, each time once, and can be

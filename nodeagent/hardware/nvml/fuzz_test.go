@@ -10,7 +10,7 @@ import (
 	"testing/fstest"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzFiles reads any text as the driver's list of capabilities and as a NUMA node. A number is one,

@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzHandler sends any body to the page that takes faults, and lets any environment of a process be

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"falldio.github.io/gpu-controller/test/fuzzjson"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzParse reads any text as the kubelet's file. Answers are those about the resource that was asked

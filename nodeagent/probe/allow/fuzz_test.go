@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzTarget parses any target, and asks a list whether it is allowed. A target is what it says in

@@ -11,7 +11,7 @@ import (
 
 	"falldio.github.io/gpu-controller/nodeagent/probe"
 	"falldio.github.io/gpu-controller/nodeagent/probe/allow"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzModules reads any YAML as modules, and prepares any probe with them. Redirects are not

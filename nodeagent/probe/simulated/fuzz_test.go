@@ -6,7 +6,7 @@ package simulated
 import (
 	"testing"
 
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzRules reads any YAML as rules. What is accepted gives every node and target a duration, the same

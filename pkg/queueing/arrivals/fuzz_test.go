@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"falldio.github.io/gpu-controller/test/fuzzjson"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzRecord reads any text as submissions that were kept. What is accepted is in order, bounded,

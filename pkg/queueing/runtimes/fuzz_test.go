@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"falldio.github.io/gpu-controller/test/fuzzjson"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzHistory reads any text as a History that was kept. What is accepted can be asked and added

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzArguments reads any YAML as the arguments of the plugin, and any annotations of a Pod with

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/pkg/endpoints"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/scheduler/plugins/network/estimate"
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
 )
 
 // FuzzAnswer reads any text as the metrics of a probe. The result is one that is counted, a duration

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"falldio.github.io/gpu-controller/test/fuzzlimit"
+	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // recorder notes whether a test has failed.

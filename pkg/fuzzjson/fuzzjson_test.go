@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"falldio.github.io/gpu-controller/test/fuzzjson"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 )
 
 const document = `{"a":[1,{"b":"x"}],"c":null}`

@@ -112,7 +112,7 @@ func (o *options) addOwnFlags(flags *pflag.FlagSet) {
 	flags.Int32Var(&o.startTimeout, "default-start-timeout-seconds", o.startTimeout,
 		"seconds that Pods may take to start once they have nodes, for GPUTasks that specify none; then they give their GPUs back and are tried again later; 0 for no limit")
 	leaderelectionoptions.BindLeaderElectionFlags(&o.leaderElection, flags)
-	o.Options.AddFlags(flags)
+	o.AddFlags(flags)
 }
 
 // check calls require with each condition of the options that is not about a component alone, and the error

@@ -85,7 +85,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request, _ *access.Viewer) 
 			return nil
 		}
 		if err != nil {
-			return nil //nolint:nilerr // the viewer has gone
+			return nil // the viewer has gone
 		}
 	}
 }

@@ -54,13 +54,17 @@ func (s *scene) createPod(name string, devices map[corev1.ResourceName]int64) {
 // createLabelledPod creates such a Pod with labels.
 func (s *scene) createLabelledPod(name string, labels map[string]string, devices map[corev1.ResourceName]int64) {
 	s.Helper()
+	s.create(newPod(name, labels, devices))
+}
+
+func newPod(name string, labels map[string]string, devices map[corev1.ResourceName]int64) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: appSpec()}
 	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node.Name}
 	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{}
 	for resourceName, count := range devices {
 		pod.Spec.Containers[0].Resources.Limits[resourceName] = *resource.NewQuantity(count, resource.DecimalSI)
 	}
-	s.create(pod)
+	return pod
 }
 
 // createGPUPod creates a Pod that requests only GPUs.

@@ -9,20 +9,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
 	"falldio.github.io/gpu-controller/nodeagent/node/kube"
-	"falldio.github.io/gpu-controller/pkg/informer"
 )
 
 // WatchNodes keeps Views, by the name of their Node, up to date until ctx ends. It calls
 // synced once all existing Nodes have been seen. A single Node is watched alone, several
 // with one watch of all Nodes.
 func WatchNodes(ctx context.Context, client metadata.Interface, views map[string]*View, synced func()) error {
-	only := func(options *metav1.ListOptions) { options.FieldSelector = fieldSelector(views) }
-	nodes := metadatainformer.NewFilteredMetadataInformer(client, kube.Nodes, metav1.NamespaceAll, 0, cache.Indexers{}, only).Informer()
-	if err := nodes.SetTransform(informer.WithoutManagedFields); err != nil {
+	nodes, err := kube.NewInformer(client, kube.Nodes, fieldSelector(views))
+	if err != nil {
 		return err
 	}
 	registration, err := nodes.AddEventHandler(handler(views))

@@ -69,9 +69,10 @@ func TestAGangTakesNothingUntilThereIsRoomForAll(t *testing.T) {
 	before := s.waitForPod("before")
 	s.createGang("gang", 2, each)
 	s.waitForTask("gang", v1.PhasePending, fmt.Sprintf("needs at once 2 × %d GPUs of %s", each, gpuModel))
-	// It takes the GPUs that the gang does not hold, and ends before the one that is there is expected to.
+	// It takes the GPUs that the gang does not hold. One of the same priority would have to end before the gang's
+	// turn is expected.
 	meanwhile := newPod("meanwhile", nil, map[corev1.ResourceName]int64{v1.ResourceGPU: gpus - taken})
-	meanwhile.Spec.ActiveDeadlineSeconds = new(int64(600))
+	meanwhile.Spec.PriorityClassName = "system-cluster-critical"
 	s.create(meanwhile)
 	s.waitForPod("meanwhile")
 	for _, name := range []string{"gang-0", "gang-1"} {

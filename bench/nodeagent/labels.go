@@ -86,10 +86,10 @@ func (l *labeller) Snapshot() *gpu.Snapshot {
 func (l *labeller) Changed() <-chan struct{} { return l.monitor.Changed() }
 
 func (l *labeller) label(ctx context.Context) error {
-	before, _ := l.publisher.Statistics().Counts()
+	before, _ := l.publisher.Writes()
 	l.broken = !l.broken
 	l.publisher.Publish(ctx)
-	if after, failed := l.publisher.Statistics().Counts(); after != before+1 || failed > 0 {
+	if after, failed := l.publisher.Writes(); after != before+1 || failed > 0 {
 		return fmt.Errorf("%d writes for one change, %d failed", after-before, failed)
 	}
 	return nil

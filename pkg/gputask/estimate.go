@@ -71,7 +71,7 @@ const maxYear = 9999
 func estimateText(estimate *v1.StartEstimate, now time.Time) string {
 	var parts []string
 	if estimate.Position > 0 {
-		place := ordinal(int(estimate.Position)) + " in its queue"
+		place := ordinal(int(estimate.Position)) + " in line"
 		if estimate.Queue != "" {
 			place = ordinal(int(estimate.Position)) + " in queue " + estimate.Queue
 		}

@@ -30,7 +30,7 @@ func TestWhenATaskIsExpectedToStart(t *testing.T) {
 		},
 		"in no queue": {
 			v1.StartEstimate{Earliest: at(14, 10), Likely: at(14, 10), Latest: at(14, 10), Position: 11},
-			"11th in its queue; expected to start at 14:10 UTC",
+			"11th in line; expected to start at 14:10 UTC",
 		},
 		"on another day": {
 			v1.StartEstimate{Earliest: at(23, 0), Likely: at(23, 30), Latest: at(26, 0), Queue: "vision", Position: 22},

@@ -469,6 +469,30 @@ func TestWaitingGangsLearnWhenTheyStart(t *testing.T) {
 	}
 }
 
+func TestAnEstimateSaysWhichRunTimeIsAssumed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	waits, last := pod("waits", 8), pod("waits-longer", 8)
+	for _, one := range []*corev1.Pod{waits, last} {
+		if _, err := f.handle.client.CoreV1().Pods("default").Create(t.Context(), one, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.comes(at(pod("runs", 8, since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), waits, last)
+	f.decide(waits)
+	f.decide(last)
+	f.line.Order()
+	f.line.EstimateStarts(t.Context(), f.line.State())
+	for name, want := range map[string]string{
+		"waits": "runs (8 GPUs; run time unknown, 4 h assumed)", "waits-longer": "waits (8 GPUs; run time unknown, 4 h assumed)",
+	} {
+		if got := f.estimateIn(name).Behind; got != want {
+			t.Errorf("%s waits for %q, want %q", name, got, want)
+		}
+	}
+}
+
 // estimateIn returns the estimate that was written into a Pod.
 func (f *fixture) estimateIn(name string) (estimate v1.StartEstimate) {
 	f.t.Helper()

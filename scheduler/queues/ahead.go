@@ -307,7 +307,7 @@ func (l *Line) causeFor(cause *backfill.Cause, namespace string) string {
 	if cause.Job == "" {
 		return cause.String()
 	}
-	return cause.Naming(l.jobName(cause.Job, namespace, nil))
+	return cause.Naming(l.jobName(cause.Job, namespace, nil, false))
 }
 
 // clockTime formats a time for messages.

@@ -91,6 +91,7 @@ func (l *Line) EstimateStarts(ctx context.Context, state *State) {
 	left := estimatesAtOnce
 	future, held := l.Future(state, waiting, now)
 	known.forget(waiting, held, now, l.outcomes.add)
+	assumed := withAssumedRuntime(future)
 	for i, estimate := range outlook.Estimates(future) {
 		if left == 0 {
 			return
@@ -98,7 +99,7 @@ func (l *Line) EstimateStarts(ctx context.Context, state *State) {
 		if estimate.Likely.IsZero() || !waiting[i].Tried {
 			continue
 		}
-		next := l.described(&waiting[i], l.outcomes.adjust(estimate, now.Sub(waiting[i].Since), now), held)
+		next := l.described(&waiting[i], l.outcomes.adjust(estimate, now.Sub(waiting[i].Since), now), held, assumed)
 		if !known.isNews(waiting[i].Key, &next, now) {
 			continue
 		}
@@ -168,8 +169,20 @@ func (e *estimates) wrote(place *Place, next *v1.StartEstimate, wait time.Durati
 	e.written[place.Key] = last
 }
 
+// withAssumedRuntime returns the jobs of which nothing is known about how long they run.
+func withAssumedRuntime(future *outlook.Input) map[string]bool {
+	jobs := map[string]bool{}
+	for i := range future.Running {
+		jobs[future.Running[i].Key] = future.Running[i].Duration.Bound == 0
+	}
+	for i := range future.Waiting {
+		jobs[future.Waiting[i].Key] = future.Waiting[i].Duration.Bound == 0
+	}
+	return jobs
+}
+
 // described returns an estimate as it is written. A booking says by when the gang starts at the latest.
-func (l *Line) described(place *Place, estimate outlook.Estimate, held map[string]int) v1.StartEstimate {
+func (l *Line) described(place *Place, estimate outlook.Estimate, held map[string]int, assumed map[string]bool) v1.StartEstimate {
 	booking, booked := l.ahead.of(place.Key)
 	if booked && booking.From.After(estimate.Likely) {
 		estimate.Latest = booking.From
@@ -186,7 +199,7 @@ func (l *Line) described(place *Place, estimate outlook.Estimate, held map[strin
 		Queue: place.queue, Position: int32(min(place.position+1, 1<<30)), Reserved: booked, //nolint:gosec // bounded
 	}
 	if behind != "" {
-		result.Behind = l.jobName(behind, namespace, held)
+		result.Behind = l.jobName(behind, namespace, held, assumed[behind])
 	}
 	return result
 }

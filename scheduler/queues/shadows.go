@@ -145,9 +145,9 @@ func (a *ahead) keepRooms(count int, rooms map[string]mirror.Withheld, version u
 	a.rooms[count] = rooms
 }
 
-// jobName names a job to the owner of Pods of a namespace, with the GPUs that it has, in percent of one. What runs in
-// other namespaces is not to be seen there.
-func (l *Line) jobName(job, namespace string, held map[string]int) string {
+// jobName names a job to the owner of Pods of a namespace, with the GPUs that it has, in percent of one, and whether
+// its run time is only assumed. What runs in other namespaces is not to be seen there.
+func (l *Line) jobName(job, namespace string, held map[string]int, assumed bool) string {
 	percent := held[job]
 	if place, waits := l.order.of(job); waits {
 		job, percent = jobOf(l.Registry.GangOf(place.Leader.UID), place.Leader), place.Percent
@@ -156,8 +156,15 @@ func (l *Line) jobName(job, namespace string, held map[string]int) string {
 	if of != namespace {
 		name = "work of another namespace"
 	}
-	if percent == 0 {
+	var details []string
+	if percent > 0 {
+		details = append(details, gpusOf(percent))
+	}
+	if assumed {
+		details = append(details, fmt.Sprintf("run time unknown, %d h assumed", int(assumedRuntime.Hours())))
+	}
+	if len(details) == 0 {
 		return name
 	}
-	return name + " (" + gpusOf(percent) + ")"
+	return name + " (" + strings.Join(details, "; ") + ")"
 }

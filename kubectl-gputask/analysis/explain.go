@@ -203,7 +203,7 @@ func (v *View) addUses(e *Explanation, task *clusterview.Task) {
 		cards := v.Cards[pod.Spec.NodeName]
 		e.Uses = append(e.Uses, Place{Pod: pod.Name, Node: pod.Spec.NodeName, GPUs: cards.Numbers(running.GPUs), Slices: slicesIn(running.Others)})
 	}
-	slices.SortFunc(e.Uses, func(a, b Place) int { return comparePodNames(a.Pod, b.Pod) })
+	slices.SortFunc(e.Uses, func(a, b Place) int { return ComparePodNames(a.Pod, b.Pod) })
 }
 
 // addQueue adds the position of a task that waits for room, and its outlook.

@@ -122,12 +122,12 @@ func (v *View) places(gang *snapshot.Members[*corev1.Pod], plan *placement.Plan)
 	for i, pod := range pods {
 		list[i] = Place{Pod: pod.Name, Node: where[i].Node, GPUs: v.Cards[where[i].Node].Numbers(where[i].GPUs), Slices: slicesIn(where[i].Others)}
 	}
-	slices.SortFunc(list, func(a, b Place) int { return comparePodNames(a.Pod, b.Pod) })
+	slices.SortFunc(list, func(a, b Place) int { return ComparePodNames(a.Pod, b.Pod) })
 	return list
 }
 
-// comparePodNames sorts train-2 before train-10.
-func comparePodNames(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+// ComparePodNames sorts train-2 before train-10.
+func ComparePodNames(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
 // owners returns the names of the tasks that own the Pods, sorted; Pods without a task
 // are named themselves.

@@ -63,32 +63,6 @@ func NewFollower(ctx context.Context, clients *Clients, options WatcherOptions, 
 	return f, nil
 }
 
-// Every calls a function after each period until ctx ends.
-func Every(ctx context.Context, clock clock.WithTicker, period time.Duration, do func()) {
-	ticker := clock.NewTicker(period)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-			do()
-		}
-	}
-}
-
-// Sleep waits for a while. If ctx ends, it returns why.
-func Sleep(ctx context.Context, clock clock.Clock, length time.Duration) error {
-	timer := clock.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C():
-		return nil
-	}
-}
-
 // list lists what seldom changes.
 func (f *Follower) list(ctx context.Context) error {
 	var now slow

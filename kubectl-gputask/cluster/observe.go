@@ -4,7 +4,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
@@ -169,9 +169,7 @@ func (p Priorities) Admit(pod *corev1.Pod) error {
 // ControlledBy returns the Pods that a task controls, ordered by index. The others are dropped from the list.
 func ControlledBy(pods []*corev1.Pod, task *v1.GPUTask) []*corev1.Pod {
 	controlled := slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !metav1.IsControlledBy(pod, task) })
-	slices.SortStableFunc(controlled, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortStableFunc(controlled, func(a, b *corev1.Pod) int { return analysis.ComparePodNames(a.Name, b.Name) })
 	return controlled
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -141,7 +142,11 @@ func priorities(ctx context.Context, clients *cluster.Clients) ([]string, error)
 // nodeLabel returns the values of a node label, such as models or pools.
 func nodeLabel(label string) words {
 	return func(ctx context.Context, clients *cluster.Clients) ([]string, error) {
-		return wordsOf(ctx, clients.Kube.CoreV1().Nodes().List, func(node metav1.Object) []string {
+		labelled := func(ctx context.Context, options metav1.ListOptions) (*corev1.NodeList, error) {
+			options.LabelSelector = label
+			return clients.Kube.CoreV1().Nodes().List(ctx, options)
+		}
+		return wordsOf(ctx, labelled, func(node metav1.Object) []string {
 			if value := node.GetLabels()[label]; value != "" {
 				return []string{value}
 			}

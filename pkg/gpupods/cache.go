@@ -185,26 +185,28 @@ func (c *Cache) Running() ([]*corev1.Pod, error) {
 // Dependencies.Namespace tasks' Pods are.
 func (c *Cache) list() ([]*corev1.Pod, error) {
 	c.mu.Lock()
-	informers := []coreinformers.PodInformer{c.deps.TaskPods}
-	if c.others != nil {
-		informers = append(informers, c.others)
-	}
+	others := c.others
 	c.mu.Unlock()
-	var pods []*corev1.Pod
-	known := sets.Set[types.UID]{}
-	for _, informer := range informers {
-		listed, err := informer.Lister().List(labels.Everything())
-		if err != nil {
-			return nil, err
-		}
-		for _, pod := range listed {
-			if !known.Has(pod.UID) {
-				known.Insert(pod.UID)
-				pods = append(pods, pod)
-			}
+	pods, err := c.deps.TaskPods.Lister().List(labels.Everything())
+	if err != nil || others == nil {
+		return pods, err
+	}
+	ofOthers, err := others.Lister().List(labels.Everything())
+	return unite(pods, ofOthers), err
+}
+
+// unite appends Pods to others without those that are among these. Only the UIDs of the latter are collected.
+func unite(pods, more []*corev1.Pod) []*corev1.Pod {
+	known := make(sets.Set[types.UID], len(pods))
+	for _, pod := range pods {
+		known.Insert(pod.UID)
+	}
+	for _, pod := range more {
+		if !known.Has(pod.UID) {
+			pods = append(pods, pod)
 		}
 	}
-	return pods, nil
+	return pods
 }
 
 func (c *Cache) handler() cache.ResourceEventHandler {
@@ -297,12 +299,8 @@ func (r *Reader) Each(do func(*corev1.Pod)) error {
 	gone := r.gone
 	r.gone = nil
 	c.mu.Unlock()
-	shown := sets.Set[types.UID]{}
-	for _, pod := range slices.Concat(gone, pods) {
-		if !shown.Has(pod.UID) {
-			shown.Insert(pod.UID)
-			do(pod)
-		}
+	for _, pod := range unite(gone, pods) {
+		do(pod)
 	}
 	return nil
 }

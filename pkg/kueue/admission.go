@@ -90,7 +90,10 @@ func heldBy(task *v1.GPUTask, workload *Workload) (reason, message string) {
 }
 
 func withDetail(text, detail string) string {
-	return strings.TrimSuffix(text+": "+detail, ": ")
+	if detail == "" {
+		return text
+	}
+	return text + ": " + detail
 }
 
 // Asks reports whether an admission check has to answer now: quota is reserved, and the check is

@@ -17,9 +17,11 @@ import (
 )
 
 const (
-	// computeSlices and memorySlices are how many a GPU has.
-	computeSlices = 7
-	memorySlices  = 8
+	// ComputeSlices is how many compute slices a GPU in MIG mode is divided into. The few models that
+	// have four, such as the A30, are counted as if they had seven: the profile alone does not say it.
+	ComputeSlices = 7
+
+	memorySlices = 8
 
 	bytesPerGB = 1 << 30
 )
@@ -67,18 +69,14 @@ func Fit(profiles []string, gpuBytes int64) error {
 		memory += eighths(gigabytes, gpuBytes)
 	}
 	switch {
-	case compute > computeSlices:
-		return fmt.Errorf("they have %d compute slices together, a GPU has %d", compute, computeSlices)
+	case compute > ComputeSlices:
+		return fmt.Errorf("they have %d compute slices together, a GPU has %d", compute, ComputeSlices)
 	case memory > memorySlices:
 		return fmt.Errorf("they have %d eighths of the GPU's memory together", memory)
 	default:
 		return nil
 	}
 }
-
-// ComputeSlices is how many compute slices a GPU in MIG mode is divided into. The few models that
-// have four, such as the A30, are counted as if they had seven: the profile alone does not say it.
-const ComputeSlices = computeSlices
 
 // Compute returns how many of a GPU's ComputeSlices a slice of a profile has: 2 for "2g.20gb"; 0
 // if the text is no profile.

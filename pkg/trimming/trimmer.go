@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trimming makes objects small for the caches from which gpu-controller and gpu-scheduler decide. Of a Pod's
+// Package trimming makes objects small for the caches of gpu-controller, gpu-scheduler and kubectl-gputask. Of a Pod's
 // spec, the commands, environments, probes and mounts of containers matter to the kubelet only, and many Pods have
 // equal requests. Without them, 100,000 Pods need about half of the memory. Pods and Nodes in such caches are never
 // written back as a whole.
@@ -25,7 +25,7 @@ type Trimmer struct {
 	tolerations interning.Pool[string, []corev1.Toleration]
 }
 
-// ForController returns a Trimmer for the caches of gpu-controller.
+// ForController returns a Trimmer for the caches of gpu-controller, and of kubectl-gputask, which shows why it decides.
 func ForController() *Trimmer { return newTrimmer((*Trimmer).trimForController) }
 
 // ForScheduler returns a Trimmer for the caches of gpu-scheduler.

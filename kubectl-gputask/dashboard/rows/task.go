@@ -4,7 +4,6 @@
 package rows
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -83,9 +82,7 @@ func members(task *clusterview.Task, gone []Life) []Member {
 		member.Spans = Spans(lives[name], task.Status.Moves > 0)
 		list = append(list, *member)
 	}
-	slices.SortFunc(list, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(list, func(a, b Member) int { return analysis.ComparePodNames(a.Name, b.Name) })
 	return list
 }
 

@@ -53,8 +53,11 @@ func BeganAt(pod *corev1.Pod) (at time.Time, known bool) {
 
 // Started returns when a Pod began its current work: a container that was restarted has lost everything before.
 func Started(pod *corev1.Pod) time.Time {
-	if status := StatusOf(pod, WorkContainer(pod)); status != nil && WasRestarted(status) {
-		return ServerTime(pod, status.State.Running.StartedAt.Time)
+	work := WorkContainer(pod)
+	for i := range pod.Status.ContainerStatuses { // a trimmed Pod has only those that were restarted
+		if status := &pod.Status.ContainerStatuses[i]; status.Name == work && WasRestarted(status) {
+			return ServerTime(pod, status.State.Running.StartedAt.Time)
+		}
 	}
 	return FirstStarted(pod)
 }

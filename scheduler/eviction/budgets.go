@@ -28,13 +28,15 @@ func (e *Evictor) BudgetUpdated(old, object any) {
 	before, known := old.(*policyv1.PodDisruptionBudget)
 	after, ok := object.(*policyv1.PodDisruptionBudget)
 	if known && ok && (after.Status.DisruptionsAllowed > before.Status.DisruptionsAllowed || !equality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector)) {
-		e.BudgetGone()
+		e.moreAllowed()
 	}
 }
 
-// BudgetGone wakes gangs for which no Pods could be preempted, if there are any: a PodDisruptionBudget restricts nobody
-// any more.
-func (e *Evictor) BudgetGone() {
+// BudgetGone wakes gangs as one that restricts nobody any more is gone.
+func (e *Evictor) BudgetGone() { e.moreAllowed() }
+
+// moreAllowed wakes gangs for which no Pods could be preempted, if there are any.
+func (e *Evictor) moreAllowed() {
 	if e.budgets.awaited.CompareAndSwap(true, false) {
 		e.budgets.raised.Add(1)
 		e.sources.Wake()

@@ -80,9 +80,12 @@ type Evictor struct {
 // NewEvictor returns an Evictor that stops nobody yet.
 func NewEvictor(sources Sources) *Evictor { return &Evictor{sources: sources} }
 
-// Begin records that the victims of a group are about to be stopped: Evict ends that. It returns false if others are
-// being stopped for it.
-func (e *Evictor) Begin(group string) bool { return e.running.add(group) }
+// Begin records that the victims of a group are about to be stopped, as far as budgets allow: they count as leaving
+// from now on. Evict, which must follow, ends that.
+func (e *Evictor) Begin(group string, victims []*corev1.Pod, allowed *disruption.Budgets) {
+	e.running.add(group)
+	e.mark(victims, allowed)
+}
 
 // UnderWay reports whether the victims of a group are being stopped.
 func (e *Evictor) UnderWay(group string) bool { return e.running.has(group) }
@@ -93,9 +96,9 @@ func (e *Evictor) AwaitArrivals() { e.arrivalAwaited.Store(true) }
 // Arrived records that a Pod was bound, and reports whether a preemptor has waited for that.
 func (e *Evictor) Arrived() bool { return e.arrivalAwaited.CompareAndSwap(true, false) }
 
-// Mark records that Pods are about to be stopped, as far as budgets allow: they count as leaving from now on. Those
-// that are gone by now have been forgotten before: nothing would ever remove their marks.
-func (e *Evictor) Mark(victims []*corev1.Pod, allowed *disruption.Budgets) {
+// mark records that Pods are about to be stopped. Those that are gone by now have been forgotten before: nothing would
+// ever remove their marks.
+func (e *Evictor) mark(victims []*corev1.Pod, allowed *disruption.Budgets) {
 	e.sources.Registry.MarkTerminating(podUIDs(victims), true)
 	var gone []types.UID
 	for _, victim := range victims {
@@ -124,7 +127,7 @@ func (e *Evictor) Evict(ctx context.Context, group string, preemptor *corev1.Pod
 	}
 	if err != nil || refused != "" || !stillNeeded || !e.sources.MayAct() {
 		e.sources.Abandon(group, podUIDs(victims))
-		e.spare(preemptor, victims)
+		e.letStay(preemptor, victims)
 		return
 	}
 	e.forget(without(victims, running))
@@ -204,12 +207,12 @@ func (e *Evictor) stopAll(ctx context.Context, preemptor *corev1.Pod, victims []
 		}
 	}
 	if len(spared) > 0 {
-		e.spare(preemptor, spared)
+		e.letStay(preemptor, spared)
 	}
 }
 
-// spare lets victims stay for now; the next attempt decides again.
-func (e *Evictor) spare(preemptor *corev1.Pod, victims []*corev1.Pod) {
+// letStay lets victims stay for now; the next attempt decides again.
+func (e *Evictor) letStay(preemptor *corev1.Pod, victims []*corev1.Pod) {
 	e.forget(victims)
 	e.sources.Activate([]*corev1.Pod{preemptor})
 }
@@ -340,18 +343,13 @@ type groupSet struct {
 	names map[string]bool
 }
 
-// add adds a group, and returns false if it is there already.
-func (s *groupSet) add(group string) bool {
+func (s *groupSet) add(group string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.names[group] {
-		return false
-	}
 	if s.names == nil {
 		s.names = map[string]bool{}
 	}
 	s.names[group] = true
-	return true
 }
 
 func (s *groupSet) remove(group string) {

@@ -106,7 +106,7 @@ func TestWhoIsGoneIsNotMarked(t *testing.T) {
 	f := newFixture(t)
 	there, gone := member("one", 1, 0, "a"), member("other", 1, 0, "a")
 	gone.Name = "gone"
-	f.Mark([]*corev1.Pod{there, gone}, f.Budgets())
+	f.Begin("group", []*corev1.Pod{there, gone}, f.Budgets())
 	if !f.registry.Terminating(there.UID) || f.registry.Terminating(gone.UID) {
 		t.Errorf("marked: %t, and %t of the one that is gone", f.registry.Terminating(there.UID), f.registry.Terminating(gone.UID))
 	}

@@ -35,8 +35,8 @@ func (r *Recorder) NewQuestions() *Questions {
 	return &Questions{in: r}
 }
 
-// Any reports whether anything was asked that is recorded.
-func (r *Questions) Any() bool { return r != nil && len(r.list) > 0 }
+// any reports whether anything was asked that is recorded.
+func (r *Questions) any() bool { return r != nil && len(r.list) > 0 }
 
 // question returns a question that is about to be asked.
 func (r *Questions) question(cluster *placement.Cluster, kind format.Kind, gang *placement.Gang, only []string) posed {
@@ -166,7 +166,7 @@ func (j *judgements) Place(role int, node string) placement.Judgement {
 
 // Last returns the last question; nil if there is none.
 func (r *Questions) Last() *format.Question {
-	if !r.Any() {
+	if !r.any() {
 		return nil
 	}
 	return r.list[len(r.list)-1]
@@ -176,7 +176,7 @@ func (r *Questions) Last() *format.Question {
 // are none.
 func (r *Recorder) Ask(d *format.Decision, questions *Questions) {
 	at := r.Position()
-	if questions.Any() {
+	if questions.any() {
 		d.Asked, at = questions.list, questions.at
 	}
 	d.After, d.Digest = at.After, at.Digest.String()

@@ -233,7 +233,7 @@ func TestAfterARestartTheClaimsSayWhatAPodHas(t *testing.T) {
 	m.SetDevices(map[string][]string{"a": {"a-1", "a-2"}}, map[types.UID][]string{user.UID: {"a-1", "a-2"}})
 	m.Refresh(w.snapshot())
 	for card, want := range map[int]bool{0: false, 1: true, 2: true, 3: false} {
-		if got := len(m.On("a", []int{card})) > 0; got != want {
+		if got := len(m.holders("a", []int{card})) > 0; got != want {
 			t.Errorf("the Pod has card %d: %t, want %t", card, got, want)
 		}
 	}

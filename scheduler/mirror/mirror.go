@@ -250,23 +250,6 @@ func (m *Mirror) Holders() func(name string) (snapshot.Holder, bool) {
 	}
 }
 
-// On returns the names of the Pods that hold any of the given cards of a node, for use
-// within With.
-func (m *Mirror) On(name string, cards []int) []string {
-	n := m.nodes[name]
-	if n == nil {
-		return nil
-	}
-	var names []string
-	for uid, e := range n.pods {
-		if slices.ContainsFunc(e.use.GPUs, func(card int) bool { return slices.Contains(cards, card) }) {
-			names = append(names, string(uid))
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // OtherNodes returns the names of all nodes but the given ones, for use within With or For.
 func (m *Mirror) OtherNodes(than map[string]bool) []string {
 	var names []string

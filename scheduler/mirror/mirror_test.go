@@ -435,7 +435,19 @@ func TestDomainOf(t *testing.T) {
 	}
 }
 
-func TestOnNamesThePodsThatHoldCards(t *testing.T) {
+// holders returns the names of the Pods that hold any of some cards of a node, for use within With.
+func (m *Mirror) holders(name string, cards []int) []string {
+	var names []string
+	for uid, e := range m.nodes[name].pods {
+		if slices.ContainsFunc(e.use.GPUs, func(card int) bool { return slices.Contains(cards, card) }) {
+			names = append(names, string(uid))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestPodsHoldTheCardsThatTheyWereAssigned(t *testing.T) {
 	t.Parallel()
 	w, m := newWorld(t, aNode(t, "a", cards("a", 4))), newMirror(t)
 	w.add(on(t, aPod("two", 2, 0), "a", "a-0", "a-1"), on(t, aPod("part", 0, 20), "a", "a-2"), on(t, aPod("more", 0, 20), "a", "a-2"), on(t, aPod("web", 0, 0), "a"))
@@ -445,7 +457,7 @@ func TestOnNamesThePodsThatHoldCards(t *testing.T) {
 		want  []string
 	}{{[]int{0}, []string{"two"}}, {[]int{1, 2}, []string{"more", "part", "two"}}, {[]int{3}, nil}} {
 		var got []string
-		m.With(func(*placement.Cluster) { got = m.On("a", test.cards) })
+		m.With(func(*placement.Cluster) { got = m.holders("a", test.cards) })
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("cards %v (-want +got):\n%s", test.cards, diff)
 		}

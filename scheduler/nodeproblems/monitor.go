@@ -145,7 +145,7 @@ func (m *Monitor) reportRefusals(last *corev1.Pod, found *verdict) {
 	}
 	m.sources.Events.Eventf(node, last, corev1.EventTypeWarning, "RefusesPods", "Scheduling",
 		"The node has refused %d Pods of %d tasks within %.0f minutes, the last one with %s: it is the last choice for %s until %s UTC, or until it starts one",
-		found.Pods, found.Tasks, window.Minutes(), last.Status.Reason, whose, found.Until.UTC().Format(time.TimeOnly))
+		found.Pods, found.Tasks, refusalWindow.Minutes(), last.Status.Reason, whose, found.Until.UTC().Format(time.TimeOnly))
 }
 
 // controllerOf returns what a Pod is a part of, itself if nothing controls it.

@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// window is for how long a refusal counts.
-	window = 5 * time.Minute
-	// enoughPods and enoughTasks are how many Pods, of how many tasks, a node has to refuse within the window.
+	// refusalWindow is for how long a refusal counts.
+	refusalWindow = 5 * time.Minute
+	// enoughPods and enoughTasks are how many Pods, of how many tasks, a node has to refuse within refusalWindow.
 	enoughPods, enoughTasks = 3, 2
-	// A node that refuses Pods is the last choice for shortest, and twice as long each further time, up to longest.
-	shortest, longest = 2 * time.Minute, 30 * time.Minute
+	// A node that refuses Pods is the last choice for shortestAvoidance, twice as long each further
+	// time, and for longestAvoidance at most.
+	shortestAvoidance, longestAvoidance = 2 * time.Minute, 30 * time.Minute
 	// maxRefusals is how many refusals of a node are kept.
 	maxRefusals = 64
 )
@@ -33,7 +34,7 @@ type refusal struct {
 
 // verdict is what follows from the refusals of a node.
 type verdict struct {
-	// Pods and Tasks are how many were refused within the window.
+	// Pods and Tasks are how many were refused within refusalWindow.
 	Pods, Tasks int
 	// Namespace is that for whose Pods the node is the last choice until Until; "" for all Pods.
 	Namespace string
@@ -48,14 +49,14 @@ type verdict struct {
 // look bad to others, with Pods that no node would take.
 type refusals struct {
 	mu      sync.Mutex
-	byScope map[scope]*known
+	byScope map[scope]*refusalsOf
 }
 
 // scope is a node as the Pods of a namespace see it; without a namespace, as all Pods do.
 type scope struct{ node, namespace string }
 
-// known is what is known of a scope.
-type known struct {
+// refusalsOf are the refusals of a scope, and what followed from them.
+type refusalsOf struct {
 	refusals []refusal
 	// times is how often the node became the last choice, and until is when that ends.
 	times int
@@ -75,14 +76,14 @@ func (m *refusals) record(node string, one refusal) *verdict {
 
 func (m *refusals) add(about scope, one refusal) *verdict {
 	if m.byScope == nil {
-		m.byScope = map[scope]*known{}
+		m.byScope = map[scope]*refusalsOf{}
 	}
 	r := m.byScope[about]
 	if r == nil {
-		r = &known{}
+		r = &refusalsOf{}
 		m.byScope[about] = r
 	}
-	r.refusals = slices.DeleteFunc(r.refusals, func(old refusal) bool { return one.At.Sub(old.At) > window })
+	r.refusals = slices.DeleteFunc(r.refusals, func(old refusal) bool { return one.At.Sub(old.At) > refusalWindow })
 	if len(r.refusals) == maxRefusals {
 		r.refusals = slices.Delete(r.refusals, 0, 1)
 	}
@@ -95,8 +96,8 @@ func (m *refusals) add(about scope, one refusal) *verdict {
 		return nil
 	}
 	found := &verdict{Pods: len(r.refusals), Tasks: len(tasks), Namespace: about.namespace}
-	const doublings = 10 // enough for the longest
-	r.until = one.At.Add(min(shortest<<min(r.times, doublings), longest))
+	const doublings = 10 // enough for the longest one
+	r.until = one.At.Add(min(shortestAvoidance<<min(r.times, doublings), longestAvoidance))
 	r.times++
 	r.refusals = nil
 	found.Until = r.until
@@ -123,7 +124,7 @@ func (m *refusals) nodes(namespace string, now time.Time) []string {
 			if about.namespace == "" || about.namespace == namespace {
 				names[about.node] = true
 			}
-		case now.Sub(r.until) > longest && (len(r.refusals) == 0 || now.Sub(r.refusals[len(r.refusals)-1].At) > window):
+		case now.Sub(r.until) > longestAvoidance && (len(r.refusals) == 0 || now.Sub(r.refusals[len(r.refusals)-1].At) > refusalWindow):
 			delete(m.byScope, about)
 		}
 	}

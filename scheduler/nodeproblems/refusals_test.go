@@ -39,23 +39,23 @@ func TestWhenANodeIsTheLastChoice(t *testing.T) {
 		},
 		"for the namespace whose tasks it refuses, and not for others": {
 			refusals: []refusal{ofPod("a", "1", 0), ofPod("a", "2", time.Minute), ofPod("a", "2", 2*time.Minute)},
-			want:     &verdict{Pods: 3, Tasks: 2, Namespace: "a", Until: beginning.Add(2*time.Minute + shortest)},
+			want:     &verdict{Pods: 3, Tasks: 2, Namespace: "a", Until: beginning.Add(2*time.Minute + shortestAvoidance)},
 			own:      true,
 		},
 		"for all if it refuses tasks of several namespaces": {
 			refusals: []refusal{ofPod("a", "1", 0), ofPod("b", "2", time.Minute), ofPod("b", "2", 2*time.Minute)},
-			want:     &verdict{Pods: 3, Tasks: 2, Until: beginning.Add(2*time.Minute + shortest)},
+			want:     &verdict{Pods: 3, Tasks: 2, Until: beginning.Add(2*time.Minute + shortestAvoidance)},
 			own:      true, others: true,
 		},
 		"not once a Pod has started there": {
 			refusals: []refusal{ofPod("a", "1", 0), ofPod("b", "2", time.Minute), ofPod("b", "2", 2*time.Minute)},
 			started:  "c",
-			want:     &verdict{Pods: 3, Tasks: 2, Until: beginning.Add(2*time.Minute + shortest)},
+			want:     &verdict{Pods: 3, Tasks: 2, Until: beginning.Add(2*time.Minute + shortestAvoidance)},
 		},
 		"for a namespace also if Pods of others start there": {
 			refusals: []refusal{ofPod("a", "1", 0), ofPod("a", "2", time.Minute), ofPod("a", "2", 2*time.Minute)},
 			started:  "c",
-			want:     &verdict{Pods: 3, Tasks: 2, Namespace: "a", Until: beginning.Add(2*time.Minute + shortest)},
+			want:     &verdict{Pods: 3, Tasks: 2, Namespace: "a", Until: beginning.Add(2*time.Minute + shortestAvoidance)},
 			own:      true,
 		},
 	}
@@ -73,7 +73,7 @@ func TestWhenANodeIsTheLastChoice(t *testing.T) {
 			if tc.started != "" {
 				m.started("node", tc.started)
 			}
-			now := tc.refusals[len(tc.refusals)-1].At.Add(shortest - time.Second)
+			now := tc.refusals[len(tc.refusals)-1].At.Add(shortestAvoidance - time.Second)
 			if own := len(m.nodes("a", now)) > 0; own != tc.own {
 				t.Errorf("the last choice for the namespace: %t, want %t", own, tc.own)
 			}
@@ -81,7 +81,7 @@ func TestWhenANodeIsTheLastChoice(t *testing.T) {
 				t.Errorf("the last choice for others: %t, want %t", others, tc.others)
 			}
 			if nodes := m.nodes("a", now.Add(time.Second)); len(nodes) > 0 {
-				t.Errorf("still the last choice after %v: %v", shortest, nodes)
+				t.Errorf("still the last choice after %v: %v", shortestAvoidance, nodes)
 			}
 		})
 	}
@@ -91,7 +91,7 @@ func TestANodeThatRefusesPodsAgainIsTheLastChoiceForLonger(t *testing.T) {
 	t.Parallel()
 	var m refusals
 	at := time.Duration(0)
-	for i, want := range []time.Duration{shortest, 2 * shortest, 4 * shortest, 8 * shortest, longest, longest} {
+	for i, want := range []time.Duration{shortestAvoidance, 2 * shortestAvoidance, 4 * shortestAvoidance, 8 * shortestAvoidance, longestAvoidance, longestAvoidance} {
 		m.record("node", ofPod("a", "1", at))
 		m.record("node", ofPod("b", "2", at))
 		found := m.record("node", ofPod("c", "3", at))

@@ -45,5 +45,5 @@ func (m *Monitor) NodeChanged(node *corev1.Node) {
 	}
 }
 
-// NodeGone records that there is no node of this name.
+// NodeGone forgets the problem of a node that is gone.
 func (m *Monitor) NodeGone(name string) { m.unusable.set(name, "") }

@@ -81,7 +81,7 @@ func TestAGangThatPodsLeaveForNeedsNoOtherRoom(t *testing.T) {
 		want bool
 	}{
 		{"it only waits", func() {}, false},
-		{"victims are being deleted", func() { f.evictor.Begin(group) }, true},
+		{"victims are being deleted", func() { f.evictor.Begin(group, nil, f.evictor.Budgets()) }, true},
 		{"all have been", func() { f.evictor.Evict(t.Context(), group, pods[0], nil, nil) }, false},
 		{"its victims are terminating", func() {
 			f.kept.set(attempt, keeping(f.clock.Now().Add(time.Hour), "n"))

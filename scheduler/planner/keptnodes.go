@@ -50,10 +50,10 @@ func newKeptNodes() *keptNodes {
 }
 
 // demands returns what gangs that nodes are kept for are going to hold in their queues, except for one gang.
-func (c *keptNodes) demands(except string) (list []queues.Demand) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for group, one := range c.list {
+func (k *keptNodes) demands(except string) (list []queues.Demand) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for group, one := range k.list {
 		if group != except && len(one.demand) > 0 {
 			list = append(list, queues.Demand{Queue: one.queue, Amounts: one.demand})
 		}
@@ -66,11 +66,11 @@ func rankOf(attempt *gangs.Attempt) gangs.Rank {
 }
 
 // blockedNodes returns the nodes that are kept from a gang, in order: those of gangs that it does not come before.
-func (c *keptNodes) blockedNodes(attempt *gangs.Attempt, comesBefore func(*keptFor) bool) []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (k *keptNodes) blockedNodes(attempt *gangs.Attempt, comesBefore func(*keptFor) bool) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	nodes := map[string]bool{}
-	for group, one := range c.list {
+	for group, one := range k.list {
 		if group != attempt.Group.Key && !comesBefore(one) {
 			for node := range one.nodes {
 				nodes[node] = true
@@ -81,11 +81,11 @@ func (c *keptNodes) blockedNodes(attempt *gangs.Attempt, comesBefore func(*keptF
 }
 
 // groups returns the gangs that nodes are kept for.
-func (c *keptNodes) groups() map[string]bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	groups := make(map[string]bool, len(c.list))
-	for group := range c.list {
+func (k *keptNodes) groups() map[string]bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	groups := make(map[string]bool, len(k.list))
+	for group := range k.list {
 		groups[group] = true
 	}
 	return groups
@@ -93,10 +93,10 @@ func (c *keptNodes) groups() map[string]bool {
 
 // pauses reports whether a gang may have no nodes kept now without stopping others, as its last ones have
 // just expired: others have a chance first.
-func (c *keptNodes) pauses(group string, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return now.Before(c.cooldownUntil[group])
+func (k *keptNodes) pauses(group string, now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return now.Before(k.cooldownUntil[group])
 }
 
 // keepNodes keeps nodes for a gang, and has those tried again that others were kept from before.
@@ -108,12 +108,12 @@ func (p *Planner) keepNodes(attempt *gangs.Attempt, one *keptFor) {
 
 // set keeps nodes for a gang, in place of those that were kept for it so far. It reports whether any node may
 // not be kept any more that was.
-func (c *keptNodes) set(attempt *gangs.Attempt, one *keptFor) (ended bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (k *keptNodes) set(attempt *gangs.Attempt, one *keptFor) (ended bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	group := attempt.Group.Key
 	one.rank = rankOf(attempt)
-	if old := c.list[group]; old != nil {
+	if old := k.list[group]; old != nil {
 		if !one.evicts {
 			one.until = old.until // a victim that never terminates must not keep nodes from others forever
 		}
@@ -122,7 +122,7 @@ func (c *keptNodes) set(attempt *gangs.Attempt, one *keptFor) (ended bool) {
 	if one.until.Before(one.graceUntil) {
 		one.until = one.graceUntil
 	}
-	c.list[group] = one
+	k.list[group] = one
 	return ended
 }
 
@@ -137,19 +137,19 @@ func (one *keptFor) covers(other *keptFor) bool {
 }
 
 // drop gives a group's nodes up. It reports whether there were any.
-func (c *keptNodes) drop(group string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, had := c.list[group]
-	delete(c.list, group)
+func (k *keptNodes) drop(group string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, had := k.list[group]
+	delete(k.list, group)
 	return had
 }
 
 // abandon gives a group's nodes up if nobody leaves for it but Pods that stay now. It reports whether there were any.
-func (c *keptNodes) abandon(group string, staying []types.UID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	one := c.list[group]
+func (k *keptNodes) abandon(group string, staying []types.UID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	one := k.list[group]
 	if one == nil {
 		return false
 	}
@@ -158,44 +158,50 @@ func (c *keptNodes) abandon(group string, staying []types.UID) bool {
 			return false
 		}
 	}
-	delete(c.list, group)
+	delete(k.list, group)
 	return true
 }
 
 // sweep gives up nodes that were kept for too long, or for a gang that is gone. A gang whose time has
 // expired gives others a chance. It reports whether any were given up.
-func (c *keptNodes) sweep(now time.Time, rest time.Duration, exists func(group string) bool) (ended bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := len(c.list)
-	for group, one := range c.list {
+func (k *keptNodes) sweep(now time.Time, rest time.Duration, exists func(group string) bool) (ended bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := len(k.list)
+	for group, one := range k.list {
 		switch {
 		case !exists(group):
-			delete(c.list, group)
+			delete(k.list, group)
 		case now.After(one.until):
-			delete(c.list, group)
-			c.cooldownUntil[group] = now.Add(rest)
+			delete(k.list, group)
+			k.cooldownUntil[group] = now.Add(rest)
 		}
 	}
-	maps.DeleteFunc(c.cooldownUntil, func(_ string, until time.Time) bool { return now.After(until) })
-	return len(c.list) < before
+	maps.DeleteFunc(k.cooldownUntil, func(_ string, until time.Time) bool { return now.After(until) })
+	return len(k.list) < before
 }
 
 // count returns how many nodes are kept.
-func (c *keptNodes) count() (nodes int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, one := range c.list {
+func (k *keptNodes) count() (nodes int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, one := range k.list {
 		nodes += len(one.nodes)
 	}
 	return nodes
 }
 
-// clearing reports whether nodes are kept for a gang that Pods leave for it.
-func (c *keptNodes) clearing(group string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.list[group] != nil
+// any reports whether any nodes are kept, and has whether some are kept for a group.
+func (k *keptNodes) any() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.list) > 0
+}
+
+func (k *keptNodes) has(group string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.list[group] != nil
 }
 
 // keptForOthers returns the nodes that are kept from a gang, except those on which
@@ -216,15 +222,15 @@ func (p *Planner) keptForOthers(attempt *gangs.Attempt) []string {
 	return slices.DeleteFunc(nodes, func(node string) bool { return reserved[node] })
 }
 
-// precedenceOf returns whether a gang comes before one that nodes are kept for. Priorities decide in a queue only:
-// otherwise the Pods of a higher priority that had to give back GPUs would take them again at once. Of another queue, a
-// gang comes before it if it gets what its queue is guaranteed and the other one does not, or if it has the priority of
-// critical system Pods.
+// precedenceOf returns whether a gang comes before one that nodes are kept for. With GPUQueues, priorities decide in a
+// queue only: otherwise the Pods of a higher priority that had to give back GPUs would take them again at once. Of
+// another queue, a gang comes before it if it gets what its queue is guaranteed and the other one does not, or if it has
+// the priority of critical system Pods.
 func (p *Planner) precedenceOf(attempt *gangs.Attempt) func(*keptFor) bool {
-	rank, queue := rankOf(attempt), p.line.State().QueueOf(attempt.Waiting[0].Pod()).Queue
-	critical, guaranteed := attempt.Priority >= preemption.SystemCritical, p.line.IsGuaranteed(attempt.Group.Key)
+	rank, state, guaranteed := rankOf(attempt), p.line.State(), p.line.IsGuaranteed(attempt.Group.Key)
+	queue, anyQueue := state.QueueOf(attempt.Waiting[0].Pod()).Queue, !state.Tree().HasQueues() || attempt.Priority >= preemption.SystemCritical
 	return func(one *keptFor) bool {
-		if one.queue == queue || critical {
+		if one.queue == queue || anyQueue {
 			return rank.Compare(one.rank) <= 0
 		}
 		return guaranteed && !p.line.IsGuaranteed(one.rank.Group)

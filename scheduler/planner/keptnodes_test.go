@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"falldio.github.io/gpu-controller/scheduler/mirror"
+	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
 // keeping returns nodes that are kept.
@@ -92,6 +93,24 @@ func TestWhoWaitsForNodesThatAreNoLongerKeptIsWoken(t *testing.T) {
 				t.Errorf("who waits is woken: %t, want %t", woken, test.want)
 			}
 		})
+	}
+}
+
+func TestPrioritiesDecideAgainWhoMayHaveKeptNodesOnceTheLastGPUQueueIsGone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.withQueues(queue("vision", 0, nil), queue("speech", 0, nil))
+	f.addNode("a", "l", 2)
+	f.comes(pod("waits", 1, inQueue("vision")), pod("urgent", 1, prioritized(5), inQueue("speech")))
+	one := keeping(beginning.Add(time.Minute), "a")
+	one.queue = "vision"
+	f.kept.set(f.registry.Attempt("waits"), one)
+	if diff := cmp.Diff([]string{"a"}, f.keptForOthers(f.registry.Attempt("urgent"))); diff != "" {
+		t.Errorf("kept from a gang of another queue (-want +got):\n%s", diff)
+	}
+	f.line.SetState(queues.NewState(nil, nil, nil))
+	if got := f.keptForOthers(f.registry.Attempt("urgent")); len(got) > 0 {
+		t.Errorf("without GPUQueues, these nodes are kept from a gang of a higher priority: %v", got)
 	}
 }
 

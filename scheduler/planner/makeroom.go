@@ -14,24 +14,25 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// makeRoom keeps the nodes of a plan for a gang and evicts the victims: never one without the other.
-func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, s *search, found *preemptionPlan) string {
+// makeRoom keeps the nodes of a plan for a gang and evicts the victims: never one without the other. It returns false
+// if nobody has to be told to leave, or those who leave already have to be awaited first.
+func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, s *search, found *preemptionPlan) (evicts bool) {
 	now, victims, group := p.clock.Now(), found.victims, s.attempt.Group.Key
 	if len(victims) == 0 {
 		if !p.kept.pauses(group, now) {
 			p.keepNodes(s.attempt, p.nodesToKeep(found, now))
 		}
-		return victimsLeaving
+		return false
 	}
-	if !p.evictor.Begin(group) {
-		return victimsLeaving // what was kept for it stays so until its victims are gone
+	if p.evictor.UnderWay(group) {
+		return false // what was kept for it stays so until its victims are gone
 	}
 	p.keepNodes(s.attempt, p.nodesToKeep(found, now))
-	p.evictor.Mark(victims, found.budgets)
+	p.evictor.Begin(group, victims, found.budgets)
 	ctx = context.WithoutCancel(ctx) // the scheduling cycle, whose context this is, ends earlier
 	p.evictor.Nominate(ctx, group, nominationsFor(s.request, found), s.attempt.Waiting[0].UID)
 	go p.evictor.Evict(ctx, group, pod, victims, found.taken)
-	return describeVictims(victims, found.taken)
+	return true
 }
 
 // nodesToKeep returns the nodes of a plan, to keep them for its gang. That lasts until the grace periods of all that
@@ -54,5 +55,5 @@ func (p *Planner) keepTime() time.Duration { return config.Seconds(p.args.ClaimS
 
 // makingRoom reports whether Pods leave for a gang.
 func (p *Planner) makingRoom(group string) bool {
-	return p.evictor.UnderWay(group) || p.kept.clearing(group)
+	return p.evictor.UnderWay(group) || p.kept.has(group)
 }

@@ -186,9 +186,9 @@ func (f *finder) planAround(s *search, requester *mirror.Requester, destinations
 func (f *finder) planRest(s *search, requester *mirror.Requester, ready *seating, rest []*gangs.Member, need int) (fits bool) {
 	others := f.requestFor(rest, need)
 	others.Level, others.Required, others.Except = s.request.Level, s.request.Required, s.request.Except
-	others.Near = cmp.Or(ready.domainIn(f.mirror, others.Level), s.request.Near)
 	around := &search{attempt: s.attempt, request: others, check: f.filters.CheckerUnlessTrusted(others), questions: s.questions}
 	f.mirror.For(requester, func(cluster *placement.Cluster) {
+		others.Near = cmp.Or(ready.domainIn(f.mirror, others.Level), s.request.Near)
 		cluster.Try(func() bool {
 			for i, m := range ready.members {
 				f.occupy(cluster, m, ready.places[i])
@@ -203,7 +203,8 @@ func (f *finder) planRest(s *search, requester *mirror.Requester, ready *seating
 	return fits
 }
 
-// domainIn returns the domain of a level that all the places are in; empty if there is none.
+// domainIn returns the domain of a level that all the places are in; empty if there is none. It is for use
+// within mirror.For.
 func (s *seating) domainIn(mirror *mirror.Mirror, level int) string {
 	if level == 0 || len(s.places) == 0 {
 		return ""

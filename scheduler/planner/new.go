@@ -97,7 +97,7 @@ func (p *Planner) follow(ctx context.Context) ([]cache.InformerSynced, error) {
 func (p *Planner) takeoverSources(leader takeover.Leader, fencer *binding.Fencer) takeover.Sources {
 	return takeover.Sources{
 		Client: p.handle.ClientSet(), Events: p.handle.EventRecorder().WithLogger(p.logger), Clock: p.clock, Logger: p.logger,
-		Leader: leader, Fencer: fencer, Registry: p.registry, Mirror: p.mirror, CountForeign: p.metrics.foreign.Inc,
+		Leader: leader, Fencer: fencer, Registry: p.registry, Mirror: p.mirror, Do: p.do, CountForeign: p.metrics.foreign.Inc,
 	}
 }
 
@@ -180,7 +180,6 @@ func (p *Planner) run(ctx context.Context, synced []cache.InformerSynced) {
 	if !p.term.Begin(ctx) {
 		return
 	}
-	p.do(p.registry.Start())
 	go p.capacity.Run(ctx, p.term.WasCurrent) // beside the rest: no gang has to wait for it
 	go p.line.Estimate(ctx, p.term.MayAct)
 	requeue, maintenance := p.clock.NewTicker(requeuePeriod), p.clock.NewTicker(maintenancePeriod)

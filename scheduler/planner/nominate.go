@@ -13,13 +13,6 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
-// has reports whether nodes are kept for a group.
-func (c *keptNodes) has(group string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.list[group] != nil
-}
-
 // nominationsFor returns the nodes of the victims that members of a gang will get places on.
 func nominationsFor(request *gangs.Request, found *preemptionPlan) map[types.UID]string {
 	nodes := map[types.UID]string{}

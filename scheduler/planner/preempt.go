@@ -75,7 +75,7 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, pr
 	}
 	taken := p.victimFinder.reclaimFor(s.attempt, prospect)
 	if why, none := p.victimFinder.nobodyFor(s.attempt, limited, taken != nil && taken.Reclaims()); none {
-		if why != victimsLeaving { // which ends
+		if !p.evictor.UnderWay(s.attempt.Group.Key) { // which ends
 			p.explanations.put(s.keys.Request, cachedMessage{text: why, at: s.begin})
 		}
 		return why
@@ -93,10 +93,11 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, pr
 		p.explanations.put(s.keys.After(found.filtered), cachedMessage{text: text, at: s.begin})
 		return text
 	}
-	said := p.makeRoom(ctx, pod, s, found)
-	if said != victimsLeaving { // else it was recorded when they were told
-		p.decisions.preempts(s, found, said)
+	if !p.makeRoom(ctx, pod, s, found) {
+		return victimsLeaving // which was recorded when they were told
 	}
+	said := describeVictims(found.victims, found.taken)
+	p.decisions.preempts(s, found, said)
 	return said
 }
 

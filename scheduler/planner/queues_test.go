@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -429,8 +428,7 @@ func TestWhileBorrowedGPUsAreGivenBackTheMessageSaysSo(t *testing.T) {
 	borrows, waits := at(pod("borrows", 8, inQueue("guest")), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), pod("waits", 4, inQueue("owner"))
 	f.comes(borrows, waits)
 	f.decide(waits)
-	f.evictor.Begin("waits")
-	f.registry.MarkTerminating([]types.UID{borrows.UID}, true)
+	f.evictor.Begin("waits", []*corev1.Pod{borrows}, f.evictor.Budgets())
 	if got := f.Preempt(t.Context(), waits); got != victimsLeaving {
 		t.Errorf("the message is %q, want %q", got, victimsLeaving)
 	}

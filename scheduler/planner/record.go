@@ -14,7 +14,6 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	recorder "falldio.github.io/gpu-controller/scheduler/journal"
-	"falldio.github.io/gpu-controller/scheduler/mirror"
 	"falldio.github.io/gpu-controller/scheduler/nodeproblems"
 )
 
@@ -182,5 +181,3 @@ func refusingNote(nodes []string) string {
 	}
 	return "; nodes that refused Pods lately were left for last: " + strings.Join(nodes, ", ") + more
 }
-
-var _ mirror.Recorder = (*recorder.Recorder)(nil)

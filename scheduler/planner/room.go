@@ -151,10 +151,3 @@ func (c *gangRooms) of(from *keptNodes) map[string][]gangRoom {
 	}
 	return c.nodes
 }
-
-// any reports whether any nodes are kept.
-func (c *keptNodes) any() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.list) > 0
-}

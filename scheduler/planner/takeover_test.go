@@ -41,9 +41,7 @@ func (f *fixture) takesOver(ctx context.Context, informer func()) (took bool) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if took = f.term.Begin(ctx); took {
-			f.do(f.registry.Start())
-		}
+		took = f.term.Begin(ctx)
 	}()
 	for {
 		select {

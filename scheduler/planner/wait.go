@@ -34,7 +34,7 @@ func (p *Planner) waitUntilCurrent(pod *corev1.Pod) Decision {
 	return Decision{Waits: "the scheduler has just started and does not know yet what is running"}
 }
 
-// refuse has a gang wait until it changes: what it asks for is wrong.
+// waitForChange has a gang wait until it changes: what it asks for is wrong.
 func (p *Planner) waitForChange(attempt *gangs.Attempt, begin time.Time, wrong error) Decision {
 	p.registry.Fail(attempt.Group, begin, begin.Add(fallbackRetry))
 	p.decisions.record(&search{attempt: attempt, begin: begin}, journal.Invalid, wrong.Error(), nil)

@@ -140,16 +140,16 @@ func (w *writtenEstimate) turnedOut(now time.Time, outcome func(outlook.Outcome)
 	}
 }
 
-// isNews reports whether an estimate is to be written: the first one, and then one that has moved by a good
-// part of the wait, or a position that has, but not too often.
+// isNews reports whether an estimate is to be written: the first one, that places are booked now, and then, but not too
+// often, one that has moved by a good part of the wait, or a position that has.
 func (e *estimates) isNews(group string, next *v1.StartEstimate, now time.Time) bool {
 	last, written := e.written[group]
 	switch {
-	case !written:
+	case !written || next.Reserved && !last.Reserved:
 		return true
 	case now.Sub(last.at) < rewritePeriod:
 		return false
-	case last.Queue != next.Queue || last.Reserved != next.Reserved && next.Reserved:
+	case last.Queue != next.Queue || last.Reserved != next.Reserved:
 		return true
 	}
 	moved := next.Likely.Sub(last.Likely.Time).Abs()

@@ -43,3 +43,34 @@ func TestEstimatesAreCorrectedByTheWaitsOfThoseThatStarted(t *testing.T) {
 		})
 	}
 }
+
+func TestAnEstimateIsWrittenAgainWhenItIsNews(t *testing.T) {
+	t.Parallel()
+	last := v1.StartEstimate{Likely: shown(beginning.Add(time.Hour)), Position: 10}
+	later, moved, booked, queued := last, last, last, last
+	later.Likely, moved.Position, booked.Reserved, queued.Queue = shown(beginning.Add(2*time.Hour)), 3, true, "vision"
+	tests := map[string]struct {
+		last, next v1.StartEstimate
+		after      time.Duration
+		isNews     bool
+	}{
+		"the same":        {last, last, time.Hour / 2, false},
+		"it starts later": {last, later, rewritePeriod, true},
+		"it starts later, as was said a moment ago":         {last, later, rewritePeriod - 1, false},
+		"its position has moved":                            {last, moved, rewritePeriod, true},
+		"it is in another queue":                            {last, queued, rewritePeriod, true},
+		"it is in another queue since a moment":             {last, queued, rewritePeriod - 1, false},
+		"places are booked for it since a moment":           {last, booked, 1, true},
+		"places are no longer booked for it":                {booked, last, rewritePeriod, true},
+		"places are no longer booked for it since a moment": {booked, last, rewritePeriod - 1, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			known := estimates{written: map[string]writtenEstimate{"waits": {StartEstimate: test.last, at: beginning}}}
+			if got := known.isNews("waits", &test.next, beginning.Add(test.after)); got != test.isNews {
+				t.Errorf("news: %t, want %t", got, test.isNews)
+			}
+		})
+	}
+}

@@ -62,6 +62,8 @@ type Sources struct {
 	Fencer   *binding.Fencer
 	Registry *gangs.Registry
 	Mirror   Mirror
+	// Do carries out what follows for gangs.
+	Do func(gangs.Actions)
 	// CountForeign counts the Pods that others have bound meanwhile.
 	CountForeign func()
 }
@@ -85,8 +87,8 @@ type Term struct {
 func NewTerm(sources Sources) *Term { return &Term{sources: sources} }
 
 // Begin waits until this process is the leader, and makes sure that nothing that its
-// predecessors began can take effect unnoticed. Only then are Pods with GPUs queued. It
-// returns false if ctx ends first.
+// predecessors began can take effect unnoticed. Only then does it start the registry, so that Pods with GPUs are
+// queued. It returns false if ctx ends first.
 //
 // A predecessor may have been killed, or may hang, with Bindings in flight. So all Pods
 // without a node are fenced, from a list made after this process became the leader: a
@@ -113,6 +115,7 @@ func (t *Term) Begin(ctx context.Context) bool {
 	if ctx.Err() != nil || t.awaitInformers(ctx, fenced) != nil {
 		return false
 	}
+	t.sources.Do(t.sources.Registry.Start())
 	t.sources.Logger.Info("Took over from any scheduler before this one", "instance", t.sources.Fencer.Instance(), "pendingPods", len(pods), "after", t.sources.Clock.Since(begin))
 	return true
 }

@@ -62,7 +62,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	f.registry.Serve("gpu-scheduler")
 	f.term = NewTerm(Sources{
 		Client: f.client, Events: f.recorder, Clock: f.clock, Logger: ktesting.NewLogger(t, ktesting.NewConfig()), Leader: f.candidate,
-		Fencer: binding.NewFencer(f.client, f.clock, "this"), Registry: f.registry, Mirror: oneNode{}, CountForeign: func() { f.foreign++ },
+		Fencer: binding.NewFencer(f.client, f.clock, "this"), Registry: f.registry, Mirror: oneNode{}, Do: func(gangs.Actions) {}, CountForeign: func() { f.foreign++ },
 	})
 	return f
 }
@@ -93,9 +93,7 @@ func (f *fixture) begins(ctx context.Context, informer func()) (began bool) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if began = f.term.Begin(ctx); began {
-			f.registry.Start()
-		}
+		began = f.term.Begin(ctx)
 	}()
 	for {
 		select {

@@ -98,7 +98,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 }
 
 // filterOther keeps Pods that are not ours off nodes in other schedulers' pools, and away
-// from CPU and memory that are held by seats, claimed or reserved.
+// from CPU and memory that are held by seats, kept, booked or reserved.
 func (p *Plugin) filterOther(state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if !p.shared.Get().Owns(info.Node()) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the node is in a pool of another scheduler")
@@ -155,7 +155,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions. Pods that seats, claims or
+// EventsToRegister implements fwk.EnqueueExtensions. Pods that seats, kept nodes, bookings or
 // reservations have turned away are requeued by the planner; those rejected because of a node's pool
 // need another node.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {

@@ -9,7 +9,8 @@ import "time"
 // UsualSearch at most. If that was not enough, the next search for the gang may take twice as long, up to
 // LongestSearch. What they refused is remembered, so that the next attempt goes on where this one ended.
 //
-// All searches of an attempt together, for places and for Pods to preempt, have the time of SearchesOfAttempt: no more than what counts when it is decided how long the gang rests.
+// All searches of an attempt together, for places and for Pods to preempt, have the time of SearchesOfAttempt: no more
+// than what counts when it is decided how long the gang rests.
 const (
 	SearchLimit       = 200 * time.Millisecond
 	memberLimit       = 20 * time.Millisecond

@@ -237,11 +237,13 @@ func TestNodesToBookAreNotLookedForAllTheTimeIfThereAreNone(t *testing.T) {
 func TestNodesAreBookedAsLongAsPodsLeaveThemOrSayWhenTheyEnd(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		goes bool
-		pod  []func(*corev1.Pod)
-		want bool
+		goes   bool
+		before int // jobs that have run for a second
+		pod    []func(*corev1.Pod)
+		want   bool
 	}{
 		"nobody knows when they end":        {want: false},
+		"they have outlived all others":     {before: 10, want: false},
 		"nobody knows, but some have left":  {goes: true, want: true},
 		"they say when":                     {pod: []func(*corev1.Pod){runsFor(1000 * time.Hour)}, want: true},
 		"they say when, and some have left": {goes: true, pod: []func(*corev1.Pod){runsFor(1000 * time.Hour)}, want: true},
@@ -250,6 +252,9 @@ func TestNodesAreBookedAsLongAsPodsLeaveThemOrSayWhenTheyEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
+			for i := range test.before {
+				f.podDeleted(at(pod(fmt.Sprint("job-", i), 1, since(beginning.Add(-time.Second))), "elsewhere"))
+			}
 			f.addNode("a", "l", 4)
 			var users []*corev1.Pod
 			for card := range 4 {

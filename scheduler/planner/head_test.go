@@ -256,6 +256,26 @@ func TestNothingIsWithheldForABookingThatHasEnded(t *testing.T) {
 	}
 }
 
+// A Pod without GPUs may be tried before the gang is.
+func TestWhatAPodLeavesToABookingIsWithheldAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "l", 8)
+	runs := at(pod("runs", 4, runsFor(time.Hour), since(beginning)), "a", 0, 1, 2, 3)
+	big := pod("big", 8, cpus("10"))
+	f.comes(runs, big)
+	f.waitInLine(big)
+	f.wantBooked("when it waits", "big: a")
+	if rooms := f.line.Rooms(leastImportant); rooms["a"].CPU != 9000 {
+		t.Errorf("while the other one runs, withheld is %+v, want 9 CPUs", rooms)
+	}
+	f.goes(runs)
+	f.refresh(f.nodes())
+	if rooms := f.line.Rooms(leastImportant); rooms["a"].CPU != 10000 {
+		t.Errorf("when the other one has left, withheld is %+v, want 10 CPUs", rooms)
+	}
+}
+
 func TestWhoWaitsForABookingIsWokenWhenItEnds(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(f *fixture, large, runs *corev1.Pod){

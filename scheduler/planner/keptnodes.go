@@ -223,9 +223,9 @@ func (p *Planner) keptForOthers(attempt *gangs.Attempt) []string {
 }
 
 // precedenceOf returns whether a gang comes before one that nodes are kept for. With GPUQueues, priorities decide in a
-// queue only: otherwise the Pods of a higher priority that had to give back GPUs would take them again at once. Of
-// another queue, a gang comes before it if it gets what its queue is guaranteed and the other one does not, or if it has
-// the priority of critical system Pods.
+// queue only: otherwise the Pods of a higher priority that had to give back GPUs would take them again at once. A gang
+// of another queue comes before it if it gets what its queue is guaranteed and the other one does not, or if it has the
+// priority of critical system Pods.
 func (p *Planner) precedenceOf(attempt *gangs.Attempt) func(*keptFor) bool {
 	rank, state, guaranteed := rankOf(attempt), p.line.State(), p.line.IsGuaranteed(attempt.Group.Key)
 	queue, anyQueue := state.QueueOf(attempt.Waiting[0].Pod()).Queue, !state.Tree().HasQueues() || attempt.Priority >= preemption.SystemCritical

@@ -40,8 +40,6 @@ type ahead struct {
 	owners map[string]owner
 	// version counts the changes of the bookings.
 	version uint64
-	// rooms are what must stay free on the nodes, besides cards: see Rooms.
-	rooms map[int]map[string]mirror.Withheld
 	// stalls are the gangs that wait for Pods of which nobody knows when they end.
 	stalls map[string]stall
 	// dueAt is when they may be revised again, and seen is what they were made for.
@@ -108,7 +106,6 @@ func (a *ahead) drop(group string) (had bool) {
 		return false
 	}
 	a.bookings = slices.Delete(slices.Clone(a.bookings), index, index+1)
-	a.rooms = nil
 	a.version++
 	return true
 }
@@ -173,7 +170,7 @@ func (l *Line) bookAhead(head *head, before []backfill.Booking, now time.Time) (
 		again, open = l.askAhead(head, bookings, before, now)
 	}
 	bookings = slices.DeleteFunc(bookings, func(r backfill.Booking) bool { return open[r.Key] })
-	return bookings, append(changes, l.ahead.pauseStalled(bookings, assumed, now, config.Seconds(l.Args.ClaimSeconds))...)
+	return bookings, append(changes, l.ahead.pauseStalled(bookings, running, assumed, now, config.Seconds(l.Args.ClaimSeconds))...)
 }
 
 // startable returns the gangs whose booked places are free now.
@@ -204,7 +201,7 @@ func (a *ahead) set(bookings []backfill.Booking, owners map[string]owner, now ti
 		a.version++
 		ended = slices.ContainsFunc(a.bookings, func(was backfill.Booking) bool { return !stillKept(&was, found, now) })
 	}
-	a.bookings, a.owners, a.rooms = found, owners, nil
+	a.bookings, a.owners = found, owners
 	a.dueAt = now.Add(max(aheadPeriod, aheadShare*took))
 	return ended
 }
@@ -213,7 +210,8 @@ func (a *ahead) set(bookings []backfill.Booking, owners map[string]owner, now ti
 // now, whenever that is.
 func sameShadow(a, b *backfill.Booking, now time.Time) bool {
 	due := a.StartsBy(now) && b.StartsBy(now)
-	return a.Key == b.Key && (due || a.From.Equal(b.From) && a.Until.Equal(b.Until)) && samePlaces(a, b)
+	return a.Key == b.Key && (due || a.From.Equal(b.From) && a.Until.Equal(b.Until)) && samePlaces(a, b) &&
+		slices.EqualFunc(a.Leaving, b.Leaving, func(x, y backfill.Leaver) bool { return x.Pod == y.Pod })
 }
 
 // stillKept reports whether what a booking kept from others is still kept from them.

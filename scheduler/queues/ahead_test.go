@@ -6,7 +6,9 @@ package queues
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
@@ -33,6 +35,26 @@ func TestBookingsAfterItsOwnAreNotInTheWayOfAGang(t *testing.T) {
 		if list, _ := a.before(group, owner{}); len(list) != want {
 			t.Errorf("%d bookings are in the way of the %s, want %d", len(list), group, want)
 		}
+	}
+}
+
+// A Pod that starts beside a booking and leaves in time holds a part of what was kept free so far.
+func TestWhatABookingKeepsFreeChangesWithWhoLeavesForIt(t *testing.T) {
+	t.Parallel()
+	booking := backfill.Booking{
+		Key: "big", From: beginning.Add(time.Hour), Plan: &placement.Plan{Members: []placement.Member{{Place: placement.Place{Node: "a"}}}},
+		Leaving: []backfill.Leaver{{Pod: "first"}},
+	}
+	other := booking
+	other.Leaving = []backfill.Leaver{{Pod: "first"}, {Pod: "second"}}
+	a := &ahead{}
+	keyWith := func(booking backfill.Booking) string {
+		a.set([]backfill.Booking{booking}, nil, beginning, 0)
+		_, key := a.before("small", owner{})
+		return key
+	}
+	if first := keyWith(booking); keyWith(booking) != first || keyWith(other) == first {
+		t.Error("the key changes with the same Pods, or does not with others")
 	}
 }
 

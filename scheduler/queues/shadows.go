@@ -22,15 +22,16 @@ func (l *Line) Shadows(attempt *gangs.Attempt) func(*placement.Cluster) []placem
 	if len(others) == 0 {
 		return nil
 	}
-	bound, now, nodes := l.boundOf(attempt), l.Clock.Now(), l.Mirror.NodesVersion()
+	bound, now := l.boundOf(attempt), l.Clock.Now()
+	key = l.windowKey(key, others, now, bound)
 	return func(cluster *placement.Cluster) []placement.Pod {
-		return l.shadows.of(cluster, fmt.Sprintf("%s %d %s", key, nodes, windowKey(others, now, bound)), others, now, bound)
+		return l.shadows.of(cluster, key, others, now, bound).pods
 	}
 }
 
-// windowKey returns a text that is equal as long as the same of some bookings is in the way of a gang that starts now:
-// which ones have come, come before it ends, or do not matter.
-func windowKey(others []backfill.Booking, now time.Time, bound time.Duration) string {
+// windowKey returns a key that is equal as long as the same of some bookings with a key, on the same nodes, is in the way
+// of a gang that starts now: which ones have come, come before it ends, or do not matter.
+func (l *Line) windowKey(key string, others []backfill.Booking, now time.Time, bound time.Duration) string {
 	parts := make([]byte, len(others))
 	for i := range others {
 		r := &others[i]
@@ -43,39 +44,47 @@ func windowKey(others []backfill.Booking, now time.Time, bound time.Duration) st
 			parts[i] = 'l'
 		}
 	}
-	return string(parts)
+	return fmt.Sprintf("%s %d %s", key, l.Mirror.NodesVersion(), parts)
 }
 
 // castShadows are shadows as they were computed last, by a key: there may be hundreds of attempts a second beside the
 // same bookings. They belong to whoever has the mirror locked.
-type castShadows struct {
-	known map[string][]placement.Pod
+type castShadows struct{ known map[string]*castShadow }
+
+// castShadow is what must stay free.
+type castShadow struct {
+	pods []placement.Pod
+	// rooms are what of that is not cards, by node.
+	rooms map[string]mirror.Withheld
 	// leaving are the Pods that were to leave before the bookings begin.
-	leaving map[string][]string
+	leaving []string
 }
 
 // mostShadows is of how many keys shadows are kept.
 const mostShadows = 64
 
-// of returns the shadows of bookings with a key, as backfill.Shadows does.
-func (s *castShadows) of(cluster *placement.Cluster, key string, others []backfill.Booking, now time.Time, bound time.Duration) []placement.Pod {
+// of returns the shadow of bookings with a key, as backfill.Shadows does.
+func (s *castShadows) of(cluster *placement.Cluster, key string, others []backfill.Booking, now time.Time, bound time.Duration) *castShadow {
 	gone := func(pod string) bool { return cluster.Look(pod) == nil }
-	if pods, known := s.known[key]; known && !slices.ContainsFunc(s.leaving[key], gone) {
-		return pods
+	if one := s.known[key]; one != nil && !slices.ContainsFunc(one.leaving, gone) {
+		return one
 	}
 	if s.known == nil || len(s.known) >= mostShadows {
-		s.known, s.leaving = map[string][]placement.Pod{}, map[string][]string{}
+		s.known = map[string]*castShadow{}
 	}
-	var leaving []string
+	one := &castShadow{pods: backfill.Shadows(cluster, others, now, bound), rooms: map[string]mirror.Withheld{}}
+	for _, pod := range one.pods {
+		one.rooms[pod.Node] = one.rooms[pod.Node].Plus(mirror.Withheld{CPU: pod.CPU, Memory: pod.Memory, Others: pod.Others})
+	}
 	for i := range others {
-		for _, one := range others[i].Leaving {
-			if !gone(one.Pod) {
-				leaving = append(leaving, one.Pod)
+		for _, leaver := range others[i].Leaving {
+			if !gone(leaver.Pod) {
+				one.leaving = append(one.leaving, leaver.Pod)
 			}
 		}
 	}
-	s.known[key], s.leaving[key] = backfill.Shadows(cluster, others, now, bound), leaving
-	return s.known[key]
+	s.known[key] = one
+	return one
 }
 
 // ShadowKey returns a key for Shadows.
@@ -105,23 +114,20 @@ func (l *Line) ownerOf(attempt *gangs.Attempt) owner {
 
 // Rooms returns what the bookings of gangs that come before a Pod without GPUs need of the nodes, besides cards: those
 // of a higher priority and, with the same, of a greater age. The map must not be changed.
-func (l *Line) Rooms(pod gangs.Rank) map[string]mirror.Withheld {
-	list, known, version := l.ahead.roomsFor(pod)
-	if len(list) == 0 || known != nil {
-		return known
+func (l *Line) Rooms(pod gangs.Rank) (rooms map[string]mirror.Withheld) {
+	others, key := l.ahead.beforePod(pod)
+	if len(others) == 0 {
+		return nil
 	}
-	rooms := map[string]mirror.Withheld{}
-	l.Mirror.With(func(cluster *placement.Cluster) {
-		for _, shadow := range backfill.Shadows(cluster, list, l.Clock.Now(), 0) {
-			rooms[shadow.Node] = rooms[shadow.Node].Plus(mirror.Withheld{CPU: shadow.CPU, Memory: shadow.Memory, Others: shadow.Others})
-		}
-	})
-	l.ahead.keepRooms(len(list), rooms, version)
+	now := l.Clock.Now()
+	key = l.windowKey(key, others, now, 0)
+	l.Mirror.With(func(cluster *placement.Cluster) { rooms = l.shadows.of(cluster, key, others, now, 0).rooms })
 	return rooms
 }
 
-// roomsFor returns the bookings of gangs that come before a Pod, and what they need if that is known.
-func (a *ahead) roomsFor(pod gangs.Rank) (list []backfill.Booking, known map[string]mirror.Withheld, version uint64) {
+// beforePod returns the bookings of gangs that come before a Pod without GPUs, with a key that is equal as long as they
+// are the same: those of the first gangs by rank, so that their number tells which ones.
+func (a *ahead) beforePod(pod gangs.Rank) (list []backfill.Booking, key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range a.bookings {
@@ -129,20 +135,7 @@ func (a *ahead) roomsFor(pod gangs.Rank) (list []backfill.Booking, known map[str
 			list = append(list, a.bookings[i])
 		}
 	}
-	return list, a.rooms[len(list)], a.version
-}
-
-// keepRooms remembers what the first bookings need, in the order of their gangs' ranks, unless they have changed.
-func (a *ahead) keepRooms(count int, rooms map[string]mirror.Withheld, version uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.version != version {
-		return
-	}
-	if a.rooms == nil {
-		a.rooms = map[int]map[string]mirror.Withheld{}
-	}
-	a.rooms[count] = rooms
+	return list, fmt.Sprintf("%d by rank %d", a.version, len(list))
 }
 
 // jobName names a job to the owner of Pods of a namespace, with the GPUs that it has, in percent of one, and whether

@@ -14,9 +14,9 @@ import (
 // stall is a gang that waits for Pods of which nobody knows when they end. One that never ends must not keep nodes from
 // others for ever.
 type stall struct {
-	// left is how many Pods it waited for when they were the fewest, and since is from when on.
-	left  int
-	since time.Time
+	// since is since when none has left of the Pods that it waited for: leaving, on all nodes that were booked meanwhile.
+	since   time.Time
+	leaving map[string]bool
 	// pausedUntil is until when others may use the nodes.
 	pausedUntil time.Time
 }
@@ -26,9 +26,15 @@ func (a *ahead) pauses(group string, now time.Time) bool {
 	return now.Before(a.stalls[group].pausedUntil)
 }
 
-// pauseStalled ends the bookings that wait for Pods whose ends are only assumed, if none of them has left for as long
-// as patience. These gangs get none for as long again. It returns what has changed.
-func (a *ahead) pauseStalled(bookings []backfill.Booking, assumed map[string]bool, now time.Time, patience time.Duration) (changes []backfill.Change) {
+// pauseStalled ends the bookings that wait for Pods whose ends are only assumed, if none of these has left for as long
+// as patience, given all Pods that run. These gangs get none for as long again. It returns what has changed.
+func (a *ahead) pauseStalled(bookings []backfill.Booking, running []backfill.Running, assumed map[string]bool, now time.Time, patience time.Duration) (changes []backfill.Change) {
+	runs := map[string]bool{}
+	for i := range running {
+		for _, pod := range running[i].Pods {
+			runs[pod] = true
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	waits := make(map[string]bool, len(bookings))
@@ -41,12 +47,15 @@ func (a *ahead) pauseStalled(bookings []backfill.Booking, assumed map[string]boo
 		waits[r.Key] = true
 		one, known := a.stalls[r.Key]
 		switch {
-		case !known || !one.pausedUntil.IsZero() || len(r.Leaving) < one.left:
-			one = stall{left: len(r.Leaving), since: now}
+		case !known || !one.pausedUntil.IsZero() || !isSubset(one.leaving, runs):
+			one = stall{since: now, leaving: map[string]bool{}}
 		case now.Sub(one.since) >= patience:
 			one.pausedUntil = now.Add(patience)
 			changes = append(changes, backfill.Change{Key: r.Key, Was: r.From, Cause: backfill.Cause{Kind: backfill.EndUnknown, Job: r.Leaving[unknown].Job}})
 			*r = backfill.Booking{Key: r.Key}
+		}
+		for _, leaver := range r.Leaving {
+			one.leaving[leaver.Pod] = true
 		}
 		if a.stalls == nil {
 			a.stalls = map[string]stall{}
@@ -55,4 +64,13 @@ func (a *ahead) pauseStalled(bookings []backfill.Booking, assumed map[string]boo
 	}
 	maps.DeleteFunc(a.stalls, func(group string, one stall) bool { return !waits[group] && !now.Before(one.pausedUntil) })
 	return changes
+}
+
+func isSubset(some, all map[string]bool) bool {
+	for one := range some {
+		if !all[one] {
+			return false
+		}
+	}
+	return true
 }

@@ -15,6 +15,9 @@ import (
 // never is after all other times. Times in this package are durations from now.
 const never = time.Duration(math.MaxInt64)
 
+// beforeNow is before all times at which Pods leave that have not left yet.
+const beforeNow = time.Duration(-1)
+
 // plus adds durations; never and what would exceed it is never.
 func plus(at, duration time.Duration) time.Duration {
 	if at > never-duration {

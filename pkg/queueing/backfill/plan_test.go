@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
 )
@@ -193,6 +195,24 @@ func TestShadowsKeepCPUAsWell(t *testing.T) {
 	// 64 cores: 20 are held and become free; 30 more are kept, 14 are left.
 	if !s.startable(booked, 2, 0, 14000) || s.startable(booked, 2, 0, 14001) || !s.startable(booked, 0, 29, 44000) {
 		t.Error("the CPU that is kept free is not 30 cores")
+	}
+}
+
+func TestWhoLeavesLateHoldsNoMoreThanItsOwn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	s.holds("x", "n0", 30, placement.Use{CPU: 20000, GPUs: []int{0, 1, 2, 3}, Percent: 100})
+	s.needs("a", 1, 60, placement.Shape{GPUs: 6, CPU: 50000})
+	booked := s.plan()
+	want := backfill.Shadows(s.Cluster, booked, now, 0)
+	for _, late := range []time.Duration{-time.Second / 2, 0, time.Minute} {
+		got := backfill.Shadows(s.Cluster, booked, booked[0].From.Add(late), 0)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%v after the booking began (-before +then):\n%s", late, diff)
+		}
+	}
+	if got := backfill.Shadows(s.Cluster, booked, booked[0].Until, 0); len(got) > 0 {
+		t.Errorf("after its end, there must stay free %+v", got)
 	}
 }
 

@@ -19,22 +19,30 @@ import (
 // shadow.
 //
 // A shadow is what a booking needs beyond what the Pods hold that are to leave before it
-// (Booking.Leaving, those that still run): their cards are not free now, and if they
-// leave early, their cards are the booking's, not the job's. A shadow takes no Pod slot.
+// (Booking.Leaving, those that still run, however late they are): their cards are not free
+// now, and if they leave early, their cards are the booking's, not the job's. A shadow takes
+// no Pod slot.
 func Shadows(cluster *placement.Cluster, bookings []Booking, now time.Time, bound time.Duration) []placement.Pod {
 	c := &calendar{cluster: cluster, now: now, byName: map[string]*nodeTimeline{}}
-	seen := map[string]bool{}
+	known := map[string]int{} // in c.endings
 	for i := range bookings {
-		if bookings[i].Plan == nil {
+		booking := &bookings[i]
+		if booking.Plan == nil || booking.ends(now) == 0 {
 			continue
 		}
-		c.enter(&bookings[i])
-		for _, leaving := range bookings[i].Leaving {
+		c.enter(booking)
+		for _, leaving := range booking.Leaving {
 			pod := cluster.Look(leaving.Pod)
-			if pod != nil && !seen[leaving.Pod] {
-				seen[leaving.Pod] = true
-				c.endings = append(c.endings, ending{Pod: pod, job: leaving.Job, ends: max(leaving.Ends.Sub(now), MinimumRemaining)})
+			if pod == nil {
+				continue
 			}
+			ends := min(max(leaving.Ends.Sub(now), MinimumRemaining), booking.begins(now))
+			if at, seen := known[leaving.Pod]; seen {
+				c.endings[at].ends = min(c.endings[at].ends, ends)
+				continue
+			}
+			known[leaving.Pod] = len(c.endings)
+			c.endings = append(c.endings, ending{Pod: pod, job: leaving.Job, ends: ends})
 		}
 	}
 	slices.SortFunc(c.endings, func(a, b ending) int { return cmp.Or(cmp.Compare(a.ends, b.ends), cmp.Compare(a.Name, b.Name)) })
@@ -46,7 +54,7 @@ func Shadows(cluster *placement.Cluster, bookings []Booking, now time.Time, boun
 	if bound > 0 {
 		until = bound
 	}
-	return c.shadows(0, until)
+	return c.shadows(beforeNow, until)
 }
 
 // castShadows places the shadows of all bookings in a window.

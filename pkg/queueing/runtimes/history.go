@@ -21,8 +21,9 @@ type Task struct {
 }
 
 const (
-	// enough is how many jobs a group needs to be asked.
-	enough = 8
+	// enough is how many jobs a group needs to be asked, and enoughOfOthers how many one needs that has those of all
+	// namespaces: a few short jobs of one team say nothing about the first one of another team.
+	enough, enoughOfOthers = 8, 64
 	// mostGroups bounds the groups that are kept. Those that were asked or added to the
 	// longest time ago are forgotten.
 	mostGroups = 8192
@@ -69,13 +70,13 @@ func (h *History) Add(task Task, ran time.Duration) {
 func (h *History) Estimate(task Task) Estimate {
 	if task.Limit > 0 {
 		for level := range levels {
-			if group := h.known(task.part(level)); group != nil {
+			if group := h.known(task.part(level), level); group != nil {
 				return Estimate{numbers: group, scale: task.Limit.Seconds(), limit: task.Limit}
 			}
 		}
 	}
 	for level := range levels {
-		if group := h.known(task.duration(level)); group != nil {
+		if group := h.known(task.duration(level), level); group != nil {
 			return Estimate{numbers: group, scale: 1, limit: task.Limit}
 		}
 	}
@@ -143,10 +144,13 @@ func (h *History) group(key string, smallest float64) *Histogram {
 	return &group.histogram
 }
 
-// known returns the histogram of a group with enough jobs, else nil.
-func (h *History) known(key string) *Histogram {
-	group := h.groups[key]
-	if group == nil || group.histogram.Total < enough {
+// known returns the histogram of a group on a level that has had enough jobs, else nil.
+func (h *History) known(key string, level int) *Histogram {
+	group, least := h.groups[key], float64(enough)
+	if level == levels-1 {
+		least = enoughOfOthers
+	}
+	if group == nil || group.histogram.Total < least {
 		return nil
 	}
 	h.clock++

@@ -79,6 +79,40 @@ func TestFewJobsSayNothing(t *testing.T) {
 	}
 }
 
+func TestAFewJobsOfOtherNamespacesSayNothing(t *testing.T) {
+	t.Parallel()
+	h := runtimes.NewHistory()
+	task := runtimes.Task{Namespace: "b", Name: "first", GPUs: 8}
+	for i := range 101 {
+		if e := h.Estimate(task); i < 64 && !e.Unknown() || i == 100 && e.Unknown() {
+			t.Errorf("after %d jobs: got %+v", i, e.Runtime())
+		}
+		h.Add(runtimes.Task{Namespace: "a", Name: "debug", GPUs: 1}, time.Minute)
+	}
+}
+
+func TestWhoHasOutlivedAllOthers(t *testing.T) {
+	t.Parallel()
+	h := learned(runtimes.Task{}, 1, 2, 3, 4, 5, 6, 7, 8)
+	tests := map[string]struct {
+		limit, elapsed time.Duration
+		want           bool
+	}{
+		"it has just started":                  {0, 0, false},
+		"some ran longer":                      {0, 6 * time.Minute, false},
+		"none ran as long":                     {0, 24 * time.Hour, true},
+		"none ran as long, but it has a limit": {48 * time.Hour, 24 * time.Hour, false},
+	}
+	for name, test := range tests {
+		if got := h.Estimate(runtimes.Task{Limit: test.limit}).Outlived(test.elapsed); got != test.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+	if (runtimes.Estimate{}).Outlived(time.Hour) {
+		t.Error("nothing is known, and it has outlived that")
+	}
+}
+
 func TestADeclaredLimitIsCappedByWhatOthersUsedOfTheirs(t *testing.T) {
 	t.Parallel()
 	h := runtimes.NewHistory()

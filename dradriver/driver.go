@@ -93,7 +93,7 @@ func (d *driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	if err := d.store.Put(wanted); err != nil {
 		return wanted, err
 	}
-	klog.FromContext(ctx).Info("Prepared", "claim", wanted.String(), "gpus", uuidsOf(wanted))
+	klog.FromContext(ctx).Info("Prepared a claim", "claim", wanted.String(), "gpus", uuidsOf(wanted))
 	return wanted, d.files.Write(wanted)
 }
 
@@ -226,7 +226,7 @@ func (d *driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "A claim can't be released; the kubelet will try again", "claim", claim.NamespacedName.String())
 		} else {
-			klog.FromContext(ctx).Info("Released", "claim", claim.NamespacedName.String())
+			klog.FromContext(ctx).Info("Released a claim", "claim", claim.NamespacedName.String())
 		}
 		results[claim.UID] = err
 	}

@@ -30,7 +30,7 @@ func (f *feed) showPart(ctx context.Context, forbidden error) {
 	for {
 		if f.watched() {
 			if err := f.put(f.part(ctx, forbidden)); err != nil {
-				klog.FromContext(ctx).Error(err, "The page can't be brought up to date")
+				klog.FromContext(ctx).Error(err, "The page of one namespace can't be brought up to date")
 			}
 		}
 		select {

@@ -92,7 +92,7 @@ func runKWOK() int {
 	ctx, logger := kwoklog.InitFlags(signals.SetupSignalContext(), flags)
 	ctx, err := kwokconfig.InitFlags(ctx, flags)
 	if err != nil {
-		logger.Error("Reading the configuration failed", "err", err)
+		logger.Error("Reading kwok's configuration failed", "err", err)
 		return 1
 	}
 	command := kwok.NewCommand(ctx)

@@ -269,7 +269,7 @@ func (l *Ledger) Reclaimable(queue string, request Amounts) []Lender {
 	if !mendable {
 		return nil
 	}
-	c := l.newClaim(l.tree.at(queue), request)
+	c := l.newReclaimant(l.tree.at(queue), request)
 	var found []candidate
 	for _, model := range c.models(shortages) {
 		found = append(found, c.candidates(model)...)
@@ -285,35 +285,35 @@ func (l *Ledger) Reclaimable(queue string, request Amounts) []Lender {
 	return lenders
 }
 
-// claim is a queue's claim on GPUs that others have borrowed.
-type claim struct {
+// reclaimant is a queue that needs GPUs back that others have borrowed.
+type reclaimant struct {
 	*Ledger
 	request Amounts
-	// path are the queue that claims and its ancestors, by depth. For each, byModel and byAny say
+	// path are the queue and its ancestors, by depth. For each, byModel and byAny say
 	// whether it stays within what it is guaranteed of the models, or of all together.
 	path           []*node
 	byModel, byAny []bool
 }
 
-func (l *Ledger) newClaim(of *node, request Amounts) *claim {
-	c := &claim{Ledger: l, request: request, path: make([]*node, of.depth+1), byModel: make([]bool, of.depth+1), byAny: make([]bool, of.depth+1)}
+func (l *Ledger) newReclaimant(of *node, request Amounts) *reclaimant {
+	r := &reclaimant{Ledger: l, request: request, path: make([]*node, of.depth+1), byModel: make([]bool, of.depth+1), byAny: make([]bool, of.depth+1)}
 	for n := of; n != nil; n = n.parent {
-		c.path[n.depth] = n
-		c.byModel[n.depth] = n.withinModels(l.held[n.index], request)
-		c.byAny[n.depth] = l.over(n, AnyModel)+request.Sum() <= 0
+		r.path[n.depth] = n
+		r.byModel[n.depth] = n.withinModels(l.held[n.index], request)
+		r.byAny[n.depth] = l.over(n, AnyModel)+request.Sum() <= 0
 	}
-	return c
+	return r
 }
 
 // models returns the models to take: those that are asked for, or all that are held.
-func (c *claim) models(shortages []Shortage) []string {
-	all := c.request[AnyModel] > 0 || slices.ContainsFunc(shortages, func(short Shortage) bool { return short.Model == AnyModel })
+func (r *reclaimant) models(shortages []Shortage) []string {
+	all := r.request[AnyModel] > 0 || slices.ContainsFunc(shortages, func(short Shortage) bool { return short.Model == AnyModel })
 	if !all {
-		return slices.Sorted(maps.Keys(c.request))
+		return slices.Sorted(maps.Keys(r.request))
 	}
 	held := map[string]bool{}
-	for _, n := range c.tree.sorted {
-		for model := range c.own[n.index] {
+	for _, n := range r.tree.sorted {
+		for model := range r.own[n.index] {
 			held[model] = true
 		}
 	}
@@ -321,8 +321,8 @@ func (c *claim) models(shortages []Shortage) []string {
 	return slices.Sorted(maps.Keys(held))
 }
 
-// asks reports whether the claim is for GPUs of a model.
-func (c *claim) asks(model string) bool { return c.request[model] > 0 || c.request[AnyModel] > 0 }
+// asks reports whether it needs GPUs of a model.
+func (r *reclaimant) asks(model string) bool { return r.request[model] > 0 || r.request[AnyModel] > 0 }
 
 // candidate is a queue that may have to give back GPUs of a model.
 type candidate struct {
@@ -340,54 +340,54 @@ type chain struct {
 	model, both Amount
 }
 
-// candidates returns the queues whose own jobs hold GPUs of a model that belong to the claim.
-func (c *claim) candidates(model string) []candidate {
+// candidates returns the queues whose own jobs hold GPUs of a model that it may take.
+func (r *reclaimant) candidates(model string) []candidate {
 	var found []candidate
-	chains := make([]chain, len(c.tree.sorted))
-	for _, n := range c.tree.sorted {
-		at := c.chainOf(n, model, chains)
+	chains := make([]chain, len(r.tree.sorted))
+	for _, n := range r.tree.sorted {
+		at := r.chainOf(n, model, chains)
 		chains[n.index] = at
 		below := at.meets + 1 // the level of the two queues that decide
-		if below >= len(c.path) {
-			continue // it is below the queue that claims, or that queue itself
+		if below >= len(r.path) {
+			continue // it is below the reclaimant, or the reclaimant itself
 		}
-		if amount := min(c.claims(below, model, at), c.own[n.index][model]); amount > 0 {
+		if amount := min(r.reclaims(below, model, at), r.own[n.index][model]); amount > 0 {
 			found = append(found, candidate{n, model, amount, at.meets})
 		}
 	}
 	return found
 }
 
-// claims returns what of a model may be taken from a chain on whose first level a queue on the path decides.
-func (c *claim) claims(level int, model string, from chain) Amount {
+// reclaims returns what of a model may be taken from a chain on whose first level a queue on the path decides.
+func (r *reclaimant) reclaims(level int, model string, from chain) Amount {
 	switch {
-	case c.byModel[level] && c.asks(model):
+	case r.byModel[level] && r.asks(model):
 		return from.model // it is not less than both
-	case c.byModel[level] || c.byAny[level]:
+	case r.byModel[level] || r.byAny[level]:
 		return from.both
 	default:
 		return 0
 	}
 }
 
-func (c *claim) chainOf(n *node, model string, chains []chain) chain {
+func (r *reclaimant) chainOf(n *node, model string, chains []chain) chain {
 	switch {
-	case n.depth < len(c.path) && c.path[n.depth] == n:
+	case n.depth < len(r.path) && r.path[n.depth] == n:
 		return chain{n.depth, Unlimited, Unlimited} // its own jobs have no guarantee beside its children's
 	case n.parent == nil:
-		return c.extend(chain{-1, Unlimited, Unlimited}, n, model)
+		return r.extend(chain{-1, Unlimited, Unlimited}, n, model)
 	default:
-		return c.extend(chains[n.parent.index], n, model)
+		return r.extend(chains[n.parent.index], n, model)
 	}
 }
 
-func (c *claim) extend(above chain, n *node, model string) chain {
-	overModel := max(0, c.over(n, model))
-	return chain{above.meets, min(above.model, overModel), min(above.both, overModel, max(0, c.over(n, AnyModel)))}
+func (r *reclaimant) extend(above chain, n *node, model string) chain {
+	overModel := max(0, r.over(n, model))
+	return chain{above.meets, min(above.model, overModel), min(above.both, overModel, max(0, r.over(n, AnyModel)))}
 }
 
 // compare orders candidates as Reclaimable says.
-func (c *claim) compare(a, b candidate) int {
+func (r *reclaimant) compare(a, b candidate) int {
 	if order := cmp.Compare(a.meets, b.meets); order != 0 || a.node == b.node {
 		return order
 	}
@@ -399,15 +399,15 @@ func (c *claim) compare(a, b candidate) int {
 		y = y.parent
 	}
 	if x.parent == y {
-		return compareParts(c.part(x), c.ownPart(y), x, y)
+		return compareParts(r.part(x), r.ownPart(y), x, y)
 	}
 	if y.parent == x {
-		return compareParts(c.ownPart(x), c.part(y), x, y)
+		return compareParts(r.ownPart(x), r.part(y), x, y)
 	}
 	for x.parent != y.parent {
 		x, y = x.parent, y.parent
 	}
-	return compareParts(c.part(x), c.part(y), x, y)
+	return compareParts(r.part(x), r.part(y), x, y)
 }
 
 func compareParts(a, b float64, x, y *node) int {
@@ -415,9 +415,9 @@ func compareParts(a, b float64, x, y *node) int {
 }
 
 // part returns what a queue has borrowed for its weight.
-func (c *claim) part(n *node) float64 { return float64(c.over(n, AnyModel)) / float64(n.weight()) }
+func (r *reclaimant) part(n *node) float64 { return float64(r.over(n, AnyModel)) / float64(n.weight()) }
 
 // ownPart returns the same of a queue's own jobs, beside its children.
-func (c *claim) ownPart(n *node) float64 {
-	return float64(c.own[n.index][AnyModel]) / float64(n.weight())
+func (r *reclaimant) ownPart(n *node) float64 {
+	return float64(r.own[n.index][AnyModel]) / float64(n.weight())
 }

@@ -196,7 +196,7 @@ func (c *Checker) Undo() {
 	c.next[c.placed[last].role]--
 	c.placed = c.placed[:last]
 	if err := c.trial.Undo(); err != nil {
-		c.consultant.Logger.Error(err, "A trial differs from the snapshot")
+		c.consultant.Logger.Error(err, "A Pod can't be removed from a trial again")
 	}
 }
 

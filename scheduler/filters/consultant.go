@@ -56,7 +56,7 @@ type Consultant struct {
 	searches searches
 	// failures are the requests that found no place in the cluster as it is, with what the filters refused, and last is
 	// what they refused in the attempt of this cycle.
-	failures failures[*Refusals]
+	failures failures
 	last     lastRefusals
 }
 

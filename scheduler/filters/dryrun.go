@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
@@ -192,7 +194,7 @@ func (c *Checker) RemoveHolder(leaving snapshot.Holder) {
 // remove removes a victim from the trial.
 func (c *Checker) remove(victim snapshot.Holder) {
 	if err := c.trial.Remove(victim.Pod, victim.Node); err != nil {
-		c.consultant.Logger.Error(err, "A trial differs from the snapshot")
+		c.consultant.Logger.Error(err, "A victim can't be removed in a trial", "pod", klog.KObj(victim.Pod), "node", victim.Node)
 		c.refused.byNode[victim.Node] = &Refusal{Reason: err.Error(), Failed: true}
 	}
 }

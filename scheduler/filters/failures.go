@@ -14,13 +14,13 @@ import (
 )
 
 // failures remembers which requests found no place in the cluster as it is, so that equal
-// requests are not planned in vain. T is what else is remembered of a failure. It is for
-// scheduling cycles only, which run one after the other. Its zero value is empty.
-type failures[T any] struct {
+// requests are not planned in vain, with what the filters refused. It is for scheduling cycles only,
+// which run one after the other. Its zero value is empty.
+type failures struct {
 	// version is that of the cluster: mirror.Freed, or mirror.Version for what changes
 	// whenever a Pod is placed.
 	version uint64
-	known   map[string]T
+	known   map[string]*Refusals
 }
 
 // maxFailures bounds how many failures are remembered.
@@ -28,12 +28,12 @@ const maxFailures = 4096
 
 // get returns what is remembered of a request that failed at this version of the cluster. What
 // failed at an earlier one is forgotten: it may be a lot.
-func (f *failures[T]) get(version uint64, key string) (failure T, found bool) {
+func (f *failures) get(version uint64, key string) (failure *Refusals, found bool) {
 	if version > f.version {
 		f.known = nil
 	}
 	if version != f.version {
-		return failure, false
+		return nil, false
 	}
 	failure, found = f.known[key]
 	return failure, found
@@ -41,12 +41,12 @@ func (f *failures[T]) get(version uint64, key string) (failure T, found bool) {
 
 // put remembers that a request failed. The version must have been read before the attempt:
 // if something is freed meanwhile, the attempt may not have seen it.
-func (f *failures[T]) put(version uint64, key string, failure T) {
+func (f *failures) put(version uint64, key string, failure *Refusals) {
 	if version < f.version {
 		return // another request has failed at a later version
 	}
 	if version > f.version || len(f.known) >= maxFailures || f.known == nil {
-		f.version, f.known = version, map[string]T{}
+		f.version, f.known = version, map[string]*Refusals{}
 	}
 	f.known[key] = failure
 }

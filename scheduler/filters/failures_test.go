@@ -35,12 +35,15 @@ func TestAFailureIsRememberedUntilTheClusterHasChanged(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var f failures[string]
+			var f failures
+			refused := map[string]*Refusals{}
 			for _, one := range test.put {
-				f.put(one.version, one.key, fmt.Sprint(one.version, one.key))
+				said := fmt.Sprint(one.version, one.key)
+				refused[said] = &Refusals{}
+				f.put(one.version, one.key, refused[said])
 			}
-			if got, found := f.get(test.asked.version, test.asked.key); got != test.want || found != (test.want != "") {
-				t.Errorf("got %q, %t, want %q", got, found, test.want)
+			if got, found := f.get(test.asked.version, test.asked.key); got != refused[test.want] || found != (test.want != "") {
+				t.Errorf("got %p, %t, want %q of %v", got, found, test.want, refused)
 			}
 		})
 	}
@@ -48,9 +51,9 @@ func TestAFailureIsRememberedUntilTheClusterHasChanged(t *testing.T) {
 
 func TestTheNumberOfFailuresThatAreRememberedIsBounded(t *testing.T) {
 	t.Parallel()
-	var f failures[bool]
+	var f failures
 	for i := range 3 * maxFailures {
-		f.put(7, fmt.Sprint(i), true)
+		f.put(7, fmt.Sprint(i), nil)
 		if _, found := f.get(7, fmt.Sprint(i)); !found {
 			t.Fatalf("failure %d is not remembered", i)
 		}

@@ -225,7 +225,7 @@ func (t *Trial) at(name string) fwk.NodeInfo {
 		for _, c := range t.changes {
 			if c.node == name {
 				if err := changeNode(t.ctx, n.copy, c); err != nil {
-					klog.FromContext(t.ctx).Error(err, "A trial differs from the snapshot", "node", name)
+					klog.FromContext(t.ctx).Error(err, "A node can't be changed in a trial", "node", name)
 				}
 			}
 		}

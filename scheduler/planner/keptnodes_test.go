@@ -168,7 +168,7 @@ func TestNodesAreKeptAsLongAsThoseWhoLeaveHaveTime(t *testing.T) {
 	}
 }
 
-// Without reservations in time, only kept nodes keep what a queue has to give back from the queue's next Pod.
+// Without bookings, only kept nodes keep what a queue has to give back from the queue's next Pod.
 func TestWhoHadToGiveBackGPUsDoesNotTakeThemAgainByItsPriority(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -42,7 +42,7 @@ func TestTwoSchedulersUnderStress(t *testing.T) {
 // stress runs gangs on nodes, with one scheduler or with one for each pool.
 func stress(t *testing.T, name string, gangs, nodes int, pools ...string) {
 	t.Helper()
-	change := arguments{"partialGangTimeoutSeconds": partialTimeout.Seconds(), "starvationSeconds": 10}
+	change := arguments{"partialGangTimeoutSeconds": partialTimeout.Seconds()}
 	s := newSuiteIn(t, startStressCluster(t, name, nodes, change, pools))
 	random := rand.New(rand.NewPCG(*stressSeed, 0))
 	w := &workload{suite: s, perPool: nodes / max(1, len(pools)), pools: pools, bare: map[string]*job{}}

@@ -74,7 +74,7 @@ func (s *suite) keepBusy(like gang, alive int) (stop func() int) {
 	return stop
 }
 
-// TestWhenAGangThatWaitsGoesOthersGoOn: a deleted gang's nodes are no longer reserved.
+// TestWhenAGangThatWaitsGoesOthersGoOn: nothing is booked for a deleted gang.
 func TestWhenAGangThatWaitsGoesOthersGoOn(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -84,7 +84,7 @@ func TestWhenAGangThatWaitsGoesOthersGoOn(t *testing.T) {
 	s.createPods(gang{name: "runs", gpus: 1, scheduler: name})
 	s.waitForBound(1, "runs")
 	s.createTasks(gang{name: "big", pods: 2, gpus: 4, scheduler: name})
-	s.waitForReservation("big")
+	s.waitForBooking("big")
 	s.createPods(gang{name: "other", gpus: 3, scheduler: name})
 	s.waitForRefusal("other", "")
 	if err := s.tasks.FalldioV1().GPUTasks(s.namespace).Delete(t.Context(), "big", metav1.DeleteOptions{}); err != nil {
@@ -98,9 +98,9 @@ func TestWhenAGangThatWaitsGoesOthersGoOn(t *testing.T) {
 	t.Logf("after %v", time.Since(begin).Round(time.Millisecond))
 }
 
-// TestPodsWithoutGPUsDoNotTakeWhatIsReservedForAGang: a Pod that would take CPU which becomes
+// TestPodsWithoutGPUsDoNotTakeWhatIsBookedForAGang: a Pod that would take CPU which becomes
 // free for the gang has to wait, and starts when the gang has what it needs.
-func TestPodsWithoutGPUsDoNotTakeWhatIsReservedForAGang(t *testing.T) {
+func TestPodsWithoutGPUsDoNotTakeWhatIsBookedForAGang(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	name := s.namespace
@@ -109,7 +109,7 @@ func TestPodsWithoutGPUsDoNotTakeWhatIsReservedForAGang(t *testing.T) {
 	s.createPods(gang{name: "runs", pods: 2, min: 1, gpus: 1, cpu: "12", scheduler: name})
 	s.waitForBound(2, "runs")
 	s.createPods(gang{name: "big", gpus: 4, cpu: "28", scheduler: name})
-	s.waitForReservation("big")
+	s.waitForBooking("big")
 	s.createPod(s.withoutGPUs(gang{name: "small", cpu: "4", scheduler: name, duration: "1ms"}))
 	s.waitForEnd(1, "small") // the gang leaves so much
 	s.createPod(s.withoutGPUs(gang{name: "large", cpu: "5", scheduler: name, duration: "1ms"}))
@@ -120,11 +120,11 @@ func TestPodsWithoutGPUsDoNotTakeWhatIsReservedForAGang(t *testing.T) {
 	s.waitForEnd(1, "large")
 }
 
-// waitForReservation waits until a gang is promised a start. Pods that are created to see whether they are turned away
-// could take what would be reserved for it.
-func (s *suite) waitForReservation(name string) {
+// waitForBooking waits until a gang is promised a start. Pods that are created to see whether they are turned away
+// could take what would be booked for it.
+func (s *suite) waitForBooking(name string) {
 	s.Helper()
-	s.eventually("nodes are reserved for "+name, func() (bool, string) {
+	s.eventually("nodes are booked for "+name, func() (bool, string) {
 		pods := s.ledger.podsOf(name)
 		return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 			estimate := gputask.StartEstimateOf(pod)

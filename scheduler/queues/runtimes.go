@@ -40,8 +40,8 @@ func (l *Line) ExpectedToEnd(pod *corev1.Pod) bool {
 // longest, and is not passed for ever.
 const assumedRuntime = 4 * time.Hour
 
-// endOf returns by when a Pod that runs is expected to have ended: few like it run longer. If nothing is known of it, or
-// it has outlived all that are like it, that is assumed.
+// endOf returns by when a Pod that runs is expected to have ended: few like it run longer. If nothing is known of it,
+// or it has outlived all that are like it, that is assumed.
 func (b *queueBook) endOf(state *State, queue string, pod *corev1.Pod, now time.Time) (ends time.Time, known bool) {
 	began := startOf(pod, now)
 	b.mu.Lock()

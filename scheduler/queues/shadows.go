@@ -29,8 +29,8 @@ func (l *Line) Shadows(attempt *gangs.Attempt) func(*placement.Cluster) []placem
 	}
 }
 
-// windowKey returns a key that is equal as long as the same of some bookings with a key, on the same nodes, is in the way
-// of a gang that starts now: which ones have come, come before it ends, or do not matter.
+// windowKey returns a key that is equal as long as the same of some bookings with a key, on the same nodes, is in the
+// way of a gang that starts now: which ones have come, come before it ends, or do not matter.
 func (l *Line) windowKey(key string, others []backfill.Booking, now time.Time, bound time.Duration) string {
 	parts := make([]byte, len(others))
 	for i := range others {

@@ -14,7 +14,8 @@ import (
 // stall is a gang that waits for Pods of which nobody knows when they end. One that never ends must not keep nodes from
 // others for ever.
 type stall struct {
-	// since is since when none has left of the Pods that it waited for: leaving, on all nodes that were booked meanwhile.
+	// since is since when none of the Pods has left that it has waited for: leaving, on all nodes that were booked
+	// meanwhile.
 	since   time.Time
 	leaving map[string]bool
 	// pausedUntil is until when others may use the nodes.

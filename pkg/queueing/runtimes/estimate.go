@@ -30,8 +30,8 @@ type Estimate struct {
 // Unknown reports whether nothing is known.
 func (e Estimate) Unknown() bool { return e.numbers == nil && e.limit == 0 }
 
-// Outlived reports whether a job has no limit and has run longer than all others that it is estimated from, so that they
-// say no more about when it ends.
+// Outlived reports whether a job has no limit and has run longer than all others that it is estimated from, so that
+// these say no more about when it ends.
 func (e Estimate) Outlived(elapsed time.Duration) bool {
 	if e.numbers == nil || e.limit > 0 {
 		return false

@@ -173,10 +173,10 @@ func (e *estimates) wrote(place *Place, next *v1.StartEstimate, wait time.Durati
 func withAssumedRuntime(future *outlook.Input) map[string]bool {
 	jobs := map[string]bool{}
 	for i := range future.Running {
-		jobs[future.Running[i].Key] = future.Running[i].Duration.Bound == 0
+		jobs[future.Running[i].Key] = future.Running[i].Bound == 0
 	}
 	for i := range future.Waiting {
-		jobs[future.Waiting[i].Key] = future.Waiting[i].Duration.Bound == 0
+		jobs[future.Waiting[i].Key] = future.Waiting[i].Bound == 0
 	}
 	return jobs
 }

@@ -33,7 +33,7 @@ func TestABookingIsGivenUpWhenNobodyLeaves(t *testing.T) {
 			for i, step := range test.steps {
 				running, assumed := []backfill.Running{{Key: "job", Pods: strings.Fields(step.runs)}}, map[string]bool{"job": true}
 				booking := backfill.Booking{Key: "big", From: now.Add(time.Hour)}
-				for _, pod := range strings.Fields(step.waitsFor) {
+				for pod := range strings.FieldsSeq(step.waitsFor) {
 					booking.Leaving = append(booking.Leaving, backfill.Leaver{Pod: pod, Job: "job"})
 				}
 				changes := a.pauseStalled([]backfill.Booking{booking}, running, assumed, now, patience)

@@ -80,12 +80,16 @@ func TestPreemptorsAreNominatedForTheNodesOfTheirVictimsAsLongAsNodesAreKept(t *
 	if len(got) != 2 || got["train-0"] != "a" && got["train-1"] != "a" {
 		t.Fatalf("nominated are %v, want two for node a, where the victim is", got)
 	}
-	for i, one := range pods {
-		if node := got[one.Name]; node != "" && i > 0 { // the framework writes the leader's
-			if text := receive(t, written); text != one.Name+": a" {
-				t.Errorf("written is %q, want %s: a", text, one.Name)
-			}
+	wrote, wantWritten := map[string]bool{}, map[string]bool{}
+	for _, one := range pods[1:] { // the framework writes the leader's
+		if got[one.Name] != "" {
+			wrote[receive(t, written)], wantWritten[one.Name+": a"] = true, true
 		}
+	}
+	if diff := cmp.Diff(wantWritten, wrote); diff != "" {
+		t.Errorf("written (-want +got):\n%s", diff)
+	}
+	for _, one := range pods {
 		changed := one.DeepCopy()
 		changed.Status.NominatedNodeName = got[one.Name]
 		f.podUpdated(one, changed)

@@ -145,3 +145,34 @@ func TestNominationsEndWhenNodesAreNoLongerKept(t *testing.T) {
 		t.Errorf("at the end: nominated for %q, %d groups", node, len(f.nominations.byGroup))
 	}
 }
+
+func TestNominationsFromBeforeARestartEndWhenTheyAreInTheWay(t *testing.T) {
+	t.Parallel()
+	nominated := func(gang, node string) *corev1.Pod {
+		p := member(gang, 1, 0, "")
+		p.Status.NominatedNodeName = node
+		return p
+	}
+	stale, kept, elsewhere := nominated("stale", "a"), nominated("kept", "a"), nominated("elsewhere", "b")
+	f := newFixture(t, stale, kept, elsewhere)
+	woken := make(chan struct{})
+	f.sources.Wake = func() { close(woken) }
+	cleared := make(chan string, 10)
+	f.client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		cleared <- action.(clienttesting.PatchAction).GetName() //nolint:forcetypeassert // by its verb
+		return true, stale, nil
+	})
+	for _, p := range []*corev1.Pod{stale, kept, elsewhere} {
+		f.registry.Observe(p)
+	}
+	f.EndStaleNominations(t.Context(), "a", func(group string) bool { return group == f.registry.Member(kept.UID).Group().Key })
+	<-woken
+	close(cleared)
+	var got []string
+	for name := range cleared {
+		got = append(got, name)
+	}
+	if diff := cmp.Diff([]string{"stale-0"}, got); diff != "" {
+		t.Errorf("cleared (-want +got):\n%s", diff)
+	}
+}

@@ -6,6 +6,7 @@ package eviction
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/pkg/podwrite"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
 // nominations are the nodes that preempting gangs will get places on: what the Pods have in
@@ -93,6 +95,22 @@ func (e *Evictor) EndNominations(ctx context.Context, kept func(group string) bo
 				e.writeNomination(ctx, member.Pod(), "")
 			}
 		}
+	}()
+}
+
+// EndStaleNominations clears the nominations for a node of groups that no nodes are kept for: those that were written
+// before a restart, and those that could not be cleared in time. kube-scheduler keeps the places of nominated Pods from
+// others of their priority, also from those that come before them. Then others are tried again.
+func (e *Evictor) EndStaleNominations(ctx context.Context, node string, kept func(group string) bool) {
+	stale := slices.DeleteFunc(e.sources.Registry.NominatedFor(node), func(m *gangs.Member) bool { return kept(m.Group().Key) })
+	if len(stale) == 0 {
+		return
+	}
+	go func() {
+		for _, m := range stale {
+			e.writeNomination(ctx, m.Pod(), "")
+		}
+		e.sources.Wake()
 	}()
 }
 

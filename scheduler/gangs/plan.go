@@ -55,6 +55,20 @@ func (r *Registry) Bound() map[types.UID]string {
 	return nodes
 }
 
+// NominatedFor returns the members that wait for a place and are nominated for a node.
+func (r *Registry) NominatedFor(node string) (list []*Member) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for g := range r.unbound {
+		for _, m := range g.members {
+			if m.waiting() && m.Pod().Status.NominatedNodeName == node {
+				list = append(list, m)
+			}
+		}
+	}
+	return list
+}
+
 // SeatOf returns a Pod's seat; found is false if it has none.
 func (r *Registry) SeatOf(uid types.UID) (seat Seat, found bool) {
 	r.mu.RLock()

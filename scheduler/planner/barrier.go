@@ -134,12 +134,13 @@ func (p *Planner) RefusedByAll(uid types.UID, statuses fwk.NodeToStatusReader, o
 
 // Refuse records that the node where a Pod has its seat does not take it, for a reason
 // that the engine does not know. It returns the consequence, as a message.
-func (p *Planner) Refuse(uid types.UID, number uint64, node string) string {
+func (p *Planner) Refuse(ctx context.Context, uid types.UID, number uint64, node string) string {
 	member := p.registry.Member(uid)
 	if member == nil {
 		return ""
 	}
 	p.filters.Distrust(member)
+	p.evictor.EndStaleNominations(context.WithoutCancel(ctx), node, p.kept.has) // they may be why
 	retry, actions := p.registry.Refuse(uid, number, node)
 	p.do(actions)
 	if !retry {

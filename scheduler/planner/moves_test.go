@@ -206,7 +206,7 @@ func TestAPlaceWhoseNodeRefusesIsNotWaitedFor(t *testing.T) {
 	if decision.Node != "a" {
 		t.Fatalf("decision %+v", decision)
 	}
-	f.Refuse(p.UID, decision.Plan, "a")
+	f.Refuse(t.Context(), p.UID, decision.Plan, "a")
 	if decision := f.decide(p); decision.Node != "b" {
 		t.Errorf("decision %+v, want node b", decision)
 	}

@@ -153,3 +153,22 @@ func TestPodsGoToTheNodesThatTheyAreNominatedFor(t *testing.T) {
 		})
 	}
 }
+
+// kube-scheduler's filter counts a nominated Pod against others of its priority: a gang that comes first would be
+// refused for ever by its node, while the one that is nominated waits for it.
+func TestWhoIsRefusedIsNotKeptAwayByNominationsFromBeforeARestart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	written := f.nominationsWritten()
+	f.addNode("a", "l", 2)
+	first, stale := pod("first", 2), pod("stale", 2, later(1), nominatedFor("a"), version("1"))
+	f.comes(first, stale)
+	decision := f.decide(first)
+	if decision.Node != "a" {
+		t.Fatalf("the first one gets %+v", decision)
+	}
+	f.Refuse(t.Context(), first.UID, decision.Plan, "a")
+	if text := receive(t, written); text != "stale: " {
+		t.Errorf("written is %q, want that nobody is nominated", text)
+	}
+}

@@ -206,7 +206,7 @@ func (o *oracle) plan() []assignment {
 	// A Pod in no gang may be placed without asking the filters, if nothing suggests that
 	// they might refuse it. They do in its cycle then, and are asked from then on.
 	if len(o.gang) == 1 && first.Node != "" && o.judge(o.gang[0], first.Node, nil) != "" {
-		o.Refuse(o.gang[0].UID, first.Plan, first.Node)
+		o.Refuse(o.t.Context(), o.gang[0].UID, first.Plan, first.Node)
 		o.decide(o.gang[0])
 	}
 	return o.seats()

@@ -168,7 +168,7 @@ func TestALateUnreserveDoesNotTouchTheNextPlan(t *testing.T) {
 	if _, err := f.reserve(pods[0], former); err != nil {
 		t.Fatal(err)
 	}
-	f.Refuse(pods[1].UID, former.Plan, "b")
+	f.Refuse(t.Context(), pods[1].UID, former.Plan, "b")
 	f.Withdraw(pods[0].UID, former.Plan)
 	if err := f.infos[former.Node].RemovePod(f.logger, at(pods[0], former.Node)); err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestNodesThatRefuseAreTriedOnlySoOften(t *testing.T) {
 			t.Fatalf("after nodes %v: %+v", seen, decision)
 		}
 		seen[decision.Node] = true
-		f.Refuse(p.UID, decision.Plan, decision.Node)
+		f.Refuse(t.Context(), p.UID, decision.Plan, decision.Node)
 	}
 	if why := f.Gate(p); why == "" {
 		t.Error("after six refusals it is queued at once")

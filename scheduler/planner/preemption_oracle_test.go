@@ -343,7 +343,7 @@ func (o *preemptionOracle) cycle(when string) (started bool) {
 	first := o.decide(o.gang[0])
 	o.log = append(o.log, fmt.Sprintf("%s: %+v", when, first))
 	if len(o.gang) == 1 && first.Node != "" && o.judge(o.gang[0], first.Node, nil) != "" {
-		o.Refuse(o.gang[0].UID, first.Plan, first.Node)
+		o.Refuse(o.t.Context(), o.gang[0].UID, first.Plan, first.Node)
 		o.decide(o.gang[0])
 	}
 	if got := o.seats(); got != nil {

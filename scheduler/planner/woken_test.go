@@ -210,7 +210,7 @@ func (q *quiet) cycle(p *corev1.Pod) string {
 	switch {
 	case decision.Node != "":
 		if status := q.filtered(p, decision.Node); !status.IsSuccess() {
-			return q.Refuse(p.UID, decision.Plan, decision.Node) + ": " + status.Message()
+			return q.Refuse(q.t.Context(), p.UID, decision.Plan, decision.Node) + ": " + status.Message()
 		}
 		return q.takes(p, decision)
 	case decision.Order != nil:

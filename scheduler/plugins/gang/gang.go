@@ -123,7 +123,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.planner.RejectedByOtherPlugin(pod.UID)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	case cycle.Node != "":
-		return nil, unresolvable(p.planner.Refuse(pod.UID, cycle.Plan, cycle.Node))
+		return nil, unresolvable(p.planner.Refuse(ctx, pod.UID, cycle.Plan, cycle.Node))
 	case cycle.Wrong != "":
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	case cycle.Order != nil:

@@ -146,6 +146,7 @@ func Decide(in Input) (Plan, error) {
 		d.checkFailedIndexes("")
 		d.countNodeRefusals()
 		d.countLosses()
+		d.recordInterruption()
 		d.restartIfLost()
 		d.checkDeadline()
 		d.checkRuntime()

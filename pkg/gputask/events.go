@@ -68,11 +68,14 @@ func podEvents(before, after *v1.GPUTaskStatus) []Event {
 	if refused := after.Refusals; refused != nil && (before.Refusals == nil || refused.Count > before.Refusals.Count) {
 		events = append(events, Event{corev1.EventTypeWarning, ReasonRefusedByNode, fmt.Sprintf("node %s has refused a Pod: %s", refused.Node, refused.Message)})
 	}
+	if isInterruption(before, after) {
+		events = append(events, Event{corev1.EventTypeWarning, string(after.LastInterruption.Reason), "Pods were " + InterruptionText(after.LastInterruption, "")})
+	}
 	changed := meta.FindStatusCondition(after.Conditions, v1.ConditionSuspended)
 	switch lost := after.Losses; {
 	case changed != nil && changed.Reason == reasonChanged && !meta.IsStatusConditionTrue(before.Conditions, v1.ConditionSuspended):
 		events = append(events, Event{corev1.EventTypeNormal, reasonChanged, changed.Message})
-	case lostPods(before, after):
+	case lostPods(before, after) && !isInterrupted(after):
 		events = append(events, Event{corev1.EventTypeWarning, ReasonPodLost, lostEvent(after)})
 	case lost != nil && lost.Reason != v1.LossIgnored && (before.Losses == nil || lost.Count > before.Losses.Count):
 		events = append(events, Event{

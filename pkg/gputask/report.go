@@ -95,10 +95,12 @@ func (d *decision) reportProgress() {
 	waiting := d.reportScheduling()
 	switch running := d.running(); {
 	case d.allRunOrHaveEnded():
+		d.endInterruption()
 		d.status.Phase = v1.PhaseRunning
 		d.status.Message = d.runningText()
 		d.setCondition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning, "")
 	case d.areEnough(running):
+		d.endInterruption()
 		d.status.Phase = v1.PhaseRunning
 		d.status.Message = d.runningText() + "; " + d.waitingFor(waiting)
 		d.setCondition(v1.ConditionRunning, metav1.ConditionTrue, reasonEnoughRunning, "")
@@ -106,7 +108,7 @@ func (d *decision) reportProgress() {
 		d.status.Phase = v1.PhaseRunning
 		d.status.Message = d.runningText()
 	default:
-		d.status.Message = d.waitingFor(waiting)
+		d.status.Message = d.interrupted() + d.waitingFor(waiting)
 		d.reportEstimate()
 		if !d.isRestarting() && !d.restartsAfterLoss() {
 			d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, reasonTooFewRunning)

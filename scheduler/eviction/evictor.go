@@ -16,6 +16,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/disruption"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/podwrite"
@@ -193,7 +195,7 @@ func (e *Evictor) stopAll(ctx context.Context, preemptor *corev1.Pod, victims []
 			spared = append(spared, victim)
 			continue
 		}
-		switch stopped, err := e.stop(ctx, preemptor, victim); {
+		switch stopped, err := e.stop(ctx, victim, causeFor(preemptor, victim, taken)); {
 		case err != nil:
 			e.sources.Logger.Error(err, "Preempting a Pod failed", "pod", klog.KObj(victim), "for", klog.KObj(preemptor))
 			spared = append(spared, victim)
@@ -225,11 +227,11 @@ func (e *Evictor) forget(victims []*corev1.Pod) {
 
 // stop deletes a Pod with the condition that it is preempted, in a version in which it has not ended. stopped is false
 // if there is nothing to stop any more.
-func (e *Evictor) stop(ctx context.Context, preemptor, victim *corev1.Pod) (stopped bool, err error) {
+func (e *Evictor) stop(ctx context.Context, victim *corev1.Pod, cause string) (stopped bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	for range maxStops {
-		err = e.stopVersion(ctx, preemptor, victim)
+		err = e.stopVersion(ctx, victim, cause)
 		switch {
 		case podwrite.IsGone(err):
 			return false, nil
@@ -251,9 +253,9 @@ func (e *Evictor) stop(ctx context.Context, preemptor, victim *corev1.Pod) (stop
 }
 
 // stopVersion deletes a version of a Pod.
-func (e *Evictor) stopVersion(ctx context.Context, preemptor, victim *corev1.Pod) error {
+func (e *Evictor) stopVersion(ctx context.Context, victim *corev1.Pod, cause string) error {
 	pods := e.sources.Client.CoreV1().Pods(victim.Namespace)
-	patch, err := disruptionPatch(preemptor, victim, e.sources.Clock.Now())
+	patch, err := disruptionPatch(victim, cause, e.sources.Clock.Now())
 	if err != nil {
 		return err
 	}
@@ -269,24 +271,45 @@ func (e *Evictor) stopVersion(ctx context.Context, preemptor, victim *corev1.Pod
 
 // reportEviction tells a victim's owner why it was stopped.
 func (e *Evictor) reportEviction(preemptor, victim *corev1.Pod, taken *preemption.Queues) {
+	var related runtime.Object
+	if preemptor.Namespace == victim.Namespace {
+		related = preemptor
+	}
+	if isReclaimed(victim, taken) {
+		e.sources.Events.Eventf(victim, related, corev1.EventTypeNormal, "Reclaimed", "Preempting", "Stopped: %s", causeFor(preemptor, victim, taken))
+		return
+	}
+	e.sources.Events.Eventf(victim, related, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted: %s", causeFor(preemptor, victim, taken))
+}
+
+func isReclaimed(victim *corev1.Pod, taken *preemption.Queues) (reclaimed bool) {
 	if taken != nil {
-		if borrowed, found := taken.Borrowed(victim); found {
-			e.sources.Events.Eventf(victim, preemptor, corev1.EventTypeNormal, "Reclaimed", "Preempting",
-				"Stopped because queue %s had borrowed its GPUs, which another queue is guaranteed and needs now", borrowed.Queue)
-			return
+		_, reclaimed = taken.Borrowed(victim)
+	}
+	return reclaimed
+}
+
+// causeFor says for whom a victim has to leave, to its owner: nobody of another namespace is named.
+func causeFor(preemptor, victim *corev1.Pod, taken *preemption.Queues) string {
+	if isReclaimed(victim, taken) {
+		borrowed, _ := taken.Borrowed(victim)
+		return fmt.Sprintf("queue %s had borrowed its GPUs, which another queue is guaranteed and needs now", borrowed.Queue)
+	}
+	name := "a Pod of another namespace"
+	if task := preemptor.Labels[v1.LabelTask]; preemptor.Namespace == victim.Namespace {
+		if name = "Pod " + preemptor.Name; task != "" {
+			name = "task " + task
 		}
 	}
-	e.sources.Events.Eventf(victim, preemptor, corev1.EventTypeNormal, "Preempted", "Preempting",
-		"Preempted by Pod %s of priority %d", klog.KObj(preemptor), schedulingv1.PodPriority(preemptor))
+	return fmt.Sprintf("%s (priority %d) needs its place", name, schedulingv1.PodPriority(preemptor))
 }
 
 // disruptionPatch returns the patch of a victim's status that shows controllers that it
-// did not fail: the condition that kube-scheduler sets. It applies to this version of the Pod only:
+// did not fail: the condition that kube-scheduler sets, with the cause. It applies to this version of the Pod only:
 // in a later one it may have ended.
-func disruptionPatch(preemptor, victim *corev1.Pod, now time.Time) ([]byte, error) {
+func disruptionPatch(victim *corev1.Pod, cause string, now time.Time) ([]byte, error) {
 	return podwrite.Patch{Metadata: podwrite.Metadata{UID: victim.UID, ResourceVersion: victim.ResourceVersion}, Status: &podwrite.Status{Conditions: []corev1.PodCondition{{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
-		Message:            preemptor.Spec.SchedulerName + ": preempting to accommodate a higher priority pod",
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler, Message: cause,
 		LastTransitionTime: metav1.NewTime(now),
 	}}}}.Bytes()
 }

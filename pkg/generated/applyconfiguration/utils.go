@@ -51,6 +51,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &gpucontrollerv1.GPUTaskSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GPUTaskStatus"):
 		return &gpucontrollerv1.GPUTaskStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Interruption"):
+		return &gpucontrollerv1.InterruptionApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("LastMove"):
 		return &gpucontrollerv1.LastMoveApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Losses"):

@@ -192,6 +192,11 @@ type GPUTaskStatus struct {
 	// +optional
 	Losses *Losses `json:"losses,omitempty"`
 
+	// lastInterruption is when and why Pods of the task were taken away last, by preemption or eviction or with their
+	// node.
+	// +optional
+	LastInterruption *Interruption `json:"lastInterruption,omitempty"`
+
 	// moves is how often the rescheduler has moved the task, or Pods of it, to
 	// other nodes.
 	// +optional
@@ -337,6 +342,49 @@ const (
 	LossStartTimeout LossReason = "StartTimeout"
 	// LossIgnored: the Pod has failed, and a failure rule says that it does not count.
 	LossIgnored LossReason = "Ignored"
+)
+
+// Interruption is when and why Pods of a task were taken away.
+type Interruption struct {
+	// time is when.
+	// +required
+	Time metav1.Time `json:"time"`
+
+	// reason is what happened to them: Preempted, Evicted, NodeLost, StoppedByNode or, if it is nothing of that,
+	// Disrupted.
+	// +required
+	Reason InterruptionReason `json:"reason"`
+
+	// node is the node that the Pods, or one of them, were on.
+	// +optional
+	Node string `json:"node,omitempty"`
+
+	// message is what is known beyond that: for whom a Pod was preempted, for example.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// endTime is when the task ran again; absent until then.
+	// +optional
+	EndTime *metav1.Time `json:"endTime,omitempty"`
+}
+
+// InterruptionReason is what takes Pods away.
+//
+// +kubebuilder:validation:Enum=Preempted;Evicted;NodeLost;StoppedByNode;Disrupted
+type InterruptionReason string
+
+// What takes Pods away.
+const (
+	// InterruptionPreempted: the scheduler needed their places for others.
+	InterruptionPreempted InterruptionReason = "Preempted"
+	// InterruptionEvicted: somebody asked the API for evictions, as kubectl drain and the rescheduler do.
+	InterruptionEvicted InterruptionReason = "Evicted"
+	// InterruptionNodeLost: their node has gone, or could not be reached, or had a taint that they don't tolerate.
+	InterruptionNodeLost InterruptionReason = "NodeLost"
+	// InterruptionStoppedByNode: the kubelet stopped them to save the node, or as it was shut down.
+	InterruptionStoppedByNode InterruptionReason = "StoppedByNode"
+	// InterruptionDisrupted: something else, which the message says.
+	InterruptionDisrupted InterruptionReason = "Disrupted"
 )
 
 // LastMove is when and why a task was moved.

@@ -73,6 +73,9 @@ type GPUTaskStatusApplyConfiguration struct {
 	// preempted, deleted, or given up because they had not started in time. The waiting time before the next attempt
 	// doubles with each.
 	Losses *LossesApplyConfiguration `json:"losses,omitempty"`
+	// lastInterruption is when and why Pods of the task were taken away last, by preemption or eviction or with their
+	// node.
+	LastInterruption *InterruptionApplyConfiguration `json:"lastInterruption,omitempty"`
 	// moves is how often the rescheduler has moved the task, or Pods of it, to
 	// other nodes.
 	Moves *int32 `json:"moves,omitempty"`
@@ -288,6 +291,14 @@ func (b *GPUTaskStatusApplyConfiguration) WithRefusals(value *RefusalsApplyConfi
 // If called multiple times, the Losses field is set to the value of the last call.
 func (b *GPUTaskStatusApplyConfiguration) WithLosses(value *LossesApplyConfiguration) *GPUTaskStatusApplyConfiguration {
 	b.Losses = value
+	return b
+}
+
+// WithLastInterruption sets the LastInterruption field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastInterruption field is set to the value of the last call.
+func (b *GPUTaskStatusApplyConfiguration) WithLastInterruption(value *InterruptionApplyConfiguration) *GPUTaskStatusApplyConfiguration {
+	b.LastInterruption = value
 	return b
 }
 

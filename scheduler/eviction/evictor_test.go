@@ -4,6 +4,7 @@
 package eviction
 
 import (
+	"encoding/json"
 	"strconv"
 	"testing"
 	"time"
@@ -174,5 +175,50 @@ func TestNominationsFromBeforeARestartEndWhenTheyAreInTheWay(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"stale-0"}, got); diff != "" {
 		t.Errorf("cleared (-want +got):\n%s", diff)
+	}
+}
+
+func TestAVictimLearnsForWhomItLeaves(t *testing.T) {
+	t.Parallel()
+	of := func(namespace, task string) *corev1.Pod {
+		preemptor := member("big", 1, 0, "")
+		preemptor.Namespace, preemptor.Spec.Priority = namespace, new(int32(100))
+		if task != "" {
+			preemptor.Labels[v1.LabelTask] = task
+		}
+		return preemptor
+	}
+	tests := map[string]struct {
+		preemptor   *corev1.Pod
+		want, event string
+	}{
+		"a task of its namespace":      {of("default", "big"), "task big (priority 100) needs its place", "Normal Preempted Preempted: task big (priority 100) needs its place"},
+		"another Pod of its namespace": {of("default", ""), "Pod big-0 (priority 100) needs its place", "Normal Preempted Preempted: Pod big-0 (priority 100) needs its place"},
+		"one of another namespace": {
+			of("secret", "big"), "a Pod of another namespace (priority 100) needs its place", "Normal Preempted Preempted: a Pod of another namespace (priority 100) needs its place",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			victim := member("small", 1, 0, "a")
+			f := newFixture(t, victim)
+			message := ""
+			f.client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				var patch corev1.Pod
+				if err := json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), &patch); err != nil { //nolint:forcetypeassert // by its verb
+					t.Error(err)
+				}
+				message = patch.Status.Conditions[0].Message
+				return true, victim, nil
+			})
+			f.stopAll(t.Context(), test.preemptor, []*corev1.Pod{victim}, nil)
+			if message != test.want {
+				t.Errorf("its condition says %q, want %q", message, test.want)
+			}
+			if event := <-f.recorder.Events; event != test.event {
+				t.Errorf("the Event is %q, want %q", event, test.event)
+			}
+		})
 	}
 }

@@ -1,0 +1,91 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// stoppedAt is a Pod that had run on node a for a day when something stopped it, at a time after now.
+func (b podBuilder) stoppedAt(after time.Duration, reason, message string) podBuilder {
+	b = b.createdAfter(-24*time.Hour).running("a").condition(corev1.DisruptionTarget, corev1.ConditionTrue, reason, message)
+	return b.with(func(p *corev1.Pod) {
+		at := metav1.NewTime(now.Add(after)).Rfc3339Copy()
+		p.Status.Conditions[len(p.Status.Conditions)-1].LastTransitionTime = at
+		p.DeletionTimestamp = &at
+	})
+}
+
+func TestATaskSaysWhyItsPodsWereTakenAway(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ reason, message, want string }{
+		"preempted":            {corev1.PodReasonPreemptionByScheduler, "task big (priority 100) needs its place", "Preempted: preempted at 12:00:00 UTC: task big (priority 100) needs its place"},
+		"evicted":              {"EvictionByEvictionAPI", "Eviction API: evicting", "Evicted: evicted from node a at 12:00:00 UTC"},
+		"lost with its node":   {"DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", "NodeLost: lost with node a at 12:00:00 UTC: Taint manager: deleting due to NoExecute taint"},
+		"stopped by its node":  {corev1.PodReasonTerminationByKubelet, "The node was low on memory.", "StoppedByNode: stopped by node a at 12:00:00 UTC: The node was low on memory."},
+		"stopped by something": {"DeletionByDeviceTaintManager", "", "Disrupted: stopped at 12:00:00 UTC: DeletionByDeviceTaintManager"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			task := makeTask("train").phase(v1.PhaseRunning).started(24*time.Hour).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning)
+			before := *task.Status.DeepCopy()
+			status := decideAt(t, task, time.Second, pods(task.pod(0, 0).stoppedAt(0, test.reason, test.message)), nil).Status
+			reason, text, _ := strings.Cut(test.want, ": ")
+			if last := status.LastInterruption; last == nil || string(last.Reason) != reason || last.EndTime != nil {
+				t.Fatalf("the status has %+v", last)
+			}
+			text = strings.ReplaceAll(text, "12:00:00", now.UTC().Format(time.TimeOnly))
+			if !strings.HasPrefix(status.Message, text+"; ") {
+				t.Errorf("the message is %q, want it to begin with %q", status.Message, text)
+			}
+			var reasons []string
+			for _, event := range Events(&before, &status) {
+				reasons = append(reasons, event.Reason)
+			}
+			if got := strings.Join(reasons, " "); got != reason {
+				t.Errorf("the Events are %s, want %s", got, reason)
+			}
+		})
+	}
+}
+
+func TestAnInterruptionEndsWhenTheTaskRunsAgain(t *testing.T) {
+	t.Parallel()
+	task := makeTask("train").phase(v1.PhaseRunning).started(24*time.Hour).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning)
+	stop := func(index int, after time.Duration) podBuilder {
+		return task.pod(index, 0).stoppedAt(after, corev1.PodReasonPreemptionByScheduler, "task big (priority 100) needs its place")
+	}
+	task.replicas(2)
+	first := *decideAt(t, task, time.Second, pods(stop(0, 0), task.pod(1, 0).createdAfter(-24*time.Hour).running("b")), nil).Status.LastInterruption
+	events := decideAt(t, task, 2*time.Second, nil, pods(stop(0, 0), stop(1, time.Second))).Status
+	if got := events.LastInterruption; got == nil || !got.Time.Equal(&first.Time) {
+		t.Errorf("Pods that are taken away together are two interruptions: %+v and %+v", first, got)
+	}
+	running := pods(task.pod(0, 0).createdAfter(time.Minute).running("c"), task.pod(1, 0).createdAfter(time.Minute).running("c"))
+	status := decideAt(t, task, 2*time.Minute, running, nil).Status
+	if got := status.LastInterruption; got == nil || got.EndTime == nil || !got.EndTime.Equal(new(metav1.NewTime(now.Add(2*time.Minute)).Rfc3339Copy())) {
+		t.Errorf("when it runs again, the status has %+v", got)
+	}
+	waiting := decideAt(t, task, time.Hour, pods(task.pod(0, 0).createdAfter(time.Hour)), nil).Status
+	if strings.Contains(waiting.Message, "preempted") {
+		t.Errorf("when it waits for another reason, the message is %q", waiting.Message)
+	}
+}
+
+func TestWhatTheControllerStopsItselfIsNoInterruption(t *testing.T) {
+	t.Parallel()
+	task := makeTask("train").phase(v1.PhaseRunning).started(24*time.Hour).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning)
+	status := decideAt(t, task, time.Second, pods(task.pod(0, 0).running("a").deletedAgo(time.Second)), nil).Status
+	if status.LastInterruption != nil {
+		t.Errorf("the status has %+v", status.LastInterruption)
+	}
+}

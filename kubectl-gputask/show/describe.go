@@ -49,6 +49,7 @@ func Describe(p *Page, d *Description) {
 	f.addIf("Depends on", dependencies(task))
 	f.add("Rescheduling", reschedulingText(task))
 	f.add("Failures", failureText(task))
+	f.addIf("Interrupted", interruptionText(task))
 	f.add("Created", timeText(p, &task.CreationTimestamp))
 	f.addIf("Started", timeText(p, task.Status.StartTime))
 	f.addIf("Ended", timeText(p, task.Status.CompletionTime))
@@ -97,6 +98,19 @@ func reschedulingText(task *v1.GPUTask) string {
 	}
 	if last := task.Status.LastMove; last != nil {
 		text += fmt.Sprintf(", last at %s by MovePlan %s", last.Time.UTC().Format(time.DateTime), last.Plan)
+	}
+	return text
+}
+
+// interruptionText returns when and why Pods of a task were taken away last.
+func interruptionText(task *v1.GPUTask) string {
+	last := task.Status.LastInterruption
+	if last == nil {
+		return ""
+	}
+	text := gputask.InterruptionText(last, " at "+last.Time.UTC().Format(time.DateTime)+" UTC")
+	if last.EndTime != nil {
+		text += "; it ran again at " + last.EndTime.UTC().Format(time.DateTime)
 	}
 	return text
 }

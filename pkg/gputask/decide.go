@@ -146,7 +146,6 @@ func Decide(in Input) (Plan, error) {
 		d.checkFailedIndexes("")
 		d.countNodeRefusals()
 		d.countLosses()
-		d.recordInterruption()
 		d.restartIfLost()
 		d.checkDeadline()
 		d.checkRuntime()

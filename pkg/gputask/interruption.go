@@ -8,40 +8,24 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
-// recordInterruption records why Pods of the task were taken away, if they say so: the last one of them.
-func (d *decision) recordInterruption() {
-	if d.hasSucceeded() || d.isFailing() || SuspensionRequested(d.Task) || d.isHeld() {
-		return
-	}
-	for _, m := range d.members {
-		if m.pod != nil && !m.stale && !m.done() && !podfacts.WasRefused(m.pod) {
-			d.interruptBy(m.pod)
-		}
-	}
-	for _, pod := range d.Gone {
-		if index, found := memberIndex(d.Task, d.roles, pod.Name); found && !d.members[index].done() {
-			d.interruptBy(pod)
-		}
-	}
-}
-
-// interruptBy records what has happened to a Pod, unless that is known: Pods that are taken away together are one
-// interruption.
-func (d *decision) interruptBy(pod *corev1.Pod) {
+// interrupt records in a status that a Pod was taken away, if it says so and that is not known: Pods that are taken away
+// together are one interruption.
+func interrupt(status *v1.GPUTaskStatus, pod *corev1.Pod) {
 	found := interruptionOf(pod)
 	if found == nil {
 		return
 	}
-	last := d.status.LastInterruption
+	last := status.LastInterruption
 	if last != nil && (!found.Time.After(last.Time.Time) || last.EndTime == nil && last.Reason == found.Reason && last.Message == found.Message) {
 		return
 	}
-	d.status.LastInterruption = found
+	status.LastInterruption = found
 }
 
 // interruptionOf returns why and when a Pod was taken away; nil if it does not say so.
@@ -66,27 +50,25 @@ func interruptionOf(pod *corev1.Pod) *v1.Interruption {
 	return found
 }
 
-// endInterruption records that the task runs again.
-func (d *decision) endInterruption() {
-	if last := d.status.LastInterruption; last != nil && last.EndTime == nil {
-		ended := last.DeepCopy()
-		ended.EndTime = d.now()
-		d.status.LastInterruption = ended
+// endInterruption records in a status that the task runs again.
+func endInterruption(status *v1.GPUTaskStatus, now time.Time) {
+	if isInterrupted(status) {
+		status.LastInterruption.EndTime = new(metav1.NewTime(now).Rfc3339Copy())
 	}
 }
 
-// interrupted returns a sentence's beginning that says why the task does not run any more; "" if it was not interrupted,
-// or has run again since.
-func (d *decision) interrupted() string {
-	last := d.status.LastInterruption
-	if last == nil || last.EndTime != nil || d.lossText() != "" { // that says it
+// interruptedText begins a sentence that says why a task does not run any more; it is empty if the task was not
+// interrupted, or has run again since.
+func interruptedText(status *v1.GPUTaskStatus) string {
+	if !isInterrupted(status) {
 		return ""
 	}
+	last := status.LastInterruption
 	return InterruptionText(last, " at "+last.Time.UTC().Format(time.TimeOnly)+" UTC") + "; "
 }
 
-// InterruptionText says in words what has happened: "preempted at 15:56:02 UTC: task big (priority 100) needs its GPUs".
-// The time begins with a space if it is to be said.
+// InterruptionText says in words what has happened: "preempted at 15:56:02 UTC: task big (priority 100) needs its
+// place". at is the time, with a space before it; it may be empty.
 func InterruptionText(of *v1.Interruption, at string) string {
 	node := cmp.Or(of.Node, "its node")
 	if of.Node != "" {

@@ -60,12 +60,16 @@ func (d *decision) countLosses() {
 	d.giveUpLate(lost)
 }
 
-// losses returns the Pods that the task has lost, but for those that had run for long.
+// losses returns the Pods that the task has lost, but for those that had run for long. It records why they were taken
+// away.
 func (d *decision) losses() []loss {
 	var lost []loss
 	for _, m := range d.members {
+		if m.pod == nil || m.stale || m.done() {
+			continue
+		}
+		interrupt(d.status, m.pod)
 		switch {
-		case m.pod == nil || m.stale || m.done():
 		case m.ignored:
 			lost = append(lost, loss{index: m.index, pod: m.pod, reason: v1.LossIgnored, text: failureOf(m.pod) + ", which a rule of spec.failureRules ignores"})
 		case m.state == podLost && !podfacts.WasRefused(m.pod):
@@ -76,6 +80,7 @@ func (d *decision) losses() []loss {
 	}
 	for _, pod := range d.Gone {
 		if index, found := memberIndex(d.Task, d.roles, pod.Name); found && !d.members[index].done() {
+			interrupt(d.status, pod)
 			lost = append(lost, lossOf(index, pod, "was deleted"))
 		}
 	}

@@ -95,12 +95,12 @@ func (d *decision) reportProgress() {
 	waiting := d.reportScheduling()
 	switch running := d.running(); {
 	case d.allRunOrHaveEnded():
-		d.endInterruption()
+		endInterruption(d.status, d.Now)
 		d.status.Phase = v1.PhaseRunning
 		d.status.Message = d.runningText()
 		d.setCondition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning, "")
 	case d.areEnough(running):
-		d.endInterruption()
+		endInterruption(d.status, d.Now)
 		d.status.Phase = v1.PhaseRunning
 		d.status.Message = d.runningText() + "; " + d.waitingFor(waiting)
 		d.setCondition(v1.ConditionRunning, metav1.ConditionTrue, reasonEnoughRunning, "")
@@ -108,7 +108,10 @@ func (d *decision) reportProgress() {
 		d.status.Phase = v1.PhaseRunning
 		d.status.Message = d.runningText()
 	default:
-		d.status.Message = d.interrupted() + d.waitingFor(waiting)
+		d.status.Message = d.waitingFor(waiting)
+		if d.lossText() == "" { // which says the same
+			d.status.Message = interruptedText(d.status) + d.status.Message
+		}
 		d.reportEstimate()
 		if !d.isRestarting() && !d.restartsAfterLoss() {
 			d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, reasonTooFewRunning)

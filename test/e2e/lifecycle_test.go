@@ -134,7 +134,7 @@ func TestAPodThatIsDeletedOrEvictedIsReplacedWithoutCounting(t *testing.T) {
 	if restarts := s.waitForPhase("train", v1.PhaseRunning).Status.Restarts; restarts != 0 {
 		t.Errorf("%d restarts were counted", restarts)
 	}
-	s.waitForEvent(task, "PodLost")
+	s.waitForEvent(task, "Evicted")
 }
 
 func TestAPodGoesWithItsNodeAndIsReplaced(t *testing.T) {
@@ -227,7 +227,7 @@ func TestPreemptionIsNoFailure(t *testing.T) {
 	low.Spec.Template.Spec = corev1.PodSpec{
 		TerminationGracePeriodSeconds: ptr.To[int64](1), Containers: []corev1.Container{{Name: "gpu-task", Image: "x"}},
 	}
-	s.create(low)
+	created := s.create(low)
 	s.waitForPhase("low", v1.PhaseRunning)
 	high := newTask("high", 1, "1s")
 	high.Spec.GPU, high.Spec.GPUAmount, high.Spec.Priority = low.Spec.GPU, "4", "gpu-high-priority"
@@ -240,6 +240,11 @@ func TestPreemptionIsNoFailure(t *testing.T) {
 	if second.Status.Restarts != 0 {
 		t.Errorf("the preemption was counted as %d restarts", second.Status.Restarts)
 	}
+	last := second.Status.LastInterruption
+	if last == nil || last.Reason != v1.InterruptionPreempted || last.Message != "task high (priority 100) needs its place" || last.EndTime == nil {
+		t.Errorf("the task that was preempted says %+v", last)
+	}
+	s.waitForEvent(created, "Preempted")
 }
 
 func TestATaskSavesItsWorkBeforeItIsPreempted(t *testing.T) {

@@ -135,6 +135,17 @@ func TestExplainSaysThatQueuesAreNotKnown(t *testing.T) {
 	}
 }
 
+func TestExplainSaysWhyATaskDoesNotRunAnyMore(t *testing.T) {
+	t.Parallel()
+	f := inQueues(t, 0)
+	f.waits(needy(func(task *v1.GPUTask) {
+		task.Status.LastInterruption = &v1.Interruption{Time: ago(time.Minute), Reason: v1.InterruptionPreempted, Message: "task high (priority 100) needs its place"}
+	}), 0)
+	if err := f.run("explain", "big"); err != nil || !strings.Contains(f.out.String(), "preempted at 2026-11-21 11:59:00 UTC: task high (priority 100) needs its place") {
+		t.Errorf("error %v\n%s", err, f.out.String())
+	}
+}
+
 func TestExplainWithoutRightsShowsTheEstimateOfTheStatus(t *testing.T) {
 	t.Parallel()
 	f := inQueues(t, 0)

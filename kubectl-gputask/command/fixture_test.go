@@ -242,7 +242,7 @@ func (f *fixture) waits(task *v1.GPUTask, priority int32) {
 func (f *fixture) runs(task *v1.GPUTask, node string, cards ...int) {
 	f.t.Helper()
 	task.Status = v1.GPUTaskStatus{
-		Moves: task.Status.Moves, LastMove: task.Status.LastMove, QueueRuntime: task.Status.QueueRuntime,
+		Moves: task.Status.Moves, LastMove: task.Status.LastMove, LastInterruption: task.Status.LastInterruption, QueueRuntime: task.Status.QueueRuntime,
 		Phase: v1.PhaseRunning, Running: 1, Nodes: []string{node}, Message: "running on " + node, StartTime: &task.CreationTimestamp,
 		Conditions: []metav1.Condition{{Type: v1.ConditionRunning, Status: metav1.ConditionTrue, Reason: "AllPodsRunning", LastTransitionTime: task.CreationTimestamp}},
 	}

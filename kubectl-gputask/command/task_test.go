@@ -123,6 +123,7 @@ func TestDescribe(t *testing.T) {
 	})
 	task.Status.Moves, task.Status.LastMove = 1, &v1.LastMove{Time: ago(time.Minute), Plan: "make-room-x"}
 	task.Status.QueueRuntime = &v1.QueueRuntime{MaxSeconds: 86_400, Queue: "research"}
+	task.Status.LastInterruption = &v1.Interruption{Time: ago(time.Hour), Reason: v1.InterruptionEvicted, Node: "h100-0", EndTime: new(ago(50 * time.Minute))}
 	f.runs(task, "h100-1", 4, 5)
 	f.add(
 		&corev1.Event{

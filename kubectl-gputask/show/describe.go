@@ -110,7 +110,7 @@ func interruptionText(task *v1.GPUTask) string {
 	}
 	text := gputask.InterruptionText(last, " at "+last.Time.UTC().Format(time.DateTime)+" UTC")
 	if last.EndTime != nil {
-		text += "; it ran again at " + last.EndTime.UTC().Format(time.DateTime)
+		text += "; it ran again at " + last.EndTime.UTC().Format(time.DateTime) + " UTC"
 	}
 	return text
 }

@@ -47,6 +47,9 @@ func explanationPairs(p *Page, e *analysis.Explanation) *pairs {
 	if e.Outlook == nil && len(e.WaitsFor) == 0 && (len(e.Uses) == 0 || saysMore(task)) {
 		f.addIf("Message", oneLine(task.Status.Message))
 	}
+	if last := task.Status.LastInterruption; last != nil && last.EndTime == nil {
+		f.add("Interrupted", interruptionText(task))
+	}
 	addTurn(p, f, e)
 	if e.Outlook != nil && e.Outlook.Free != nil {
 		f.add("Free", freeText(e.Outlook.Free))

@@ -14,8 +14,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
-// interrupt records in a status that a Pod was taken away, if it says so and that is not known: Pods that are taken away
-// together are one interruption.
+// interrupt records in a status that a Pod was taken away, if it says so and that is not known: Pods that are taken
+// away together are one interruption.
 func interrupt(status *v1.GPUTaskStatus, pod *corev1.Pod) {
 	found := interruptionOf(pod)
 	if found == nil {

@@ -46,7 +46,8 @@ type Life struct {
 	Created            metav1.Time
 	// Scheduled, Running and Ended are nil for what has not happened.
 	Scheduled, Running, Ended *metav1.Time
-	// End is how it ended, Why why it was stopped: "preempted", "evicted" …; Note what its containers say.
+	// End is how it ended, Why why it was stopped: "preempted", "evicted" …; Note what its containers say, or for whom it was
+	// preempted.
 	End       SpanState
 	Why, Note string
 }
@@ -60,6 +61,9 @@ func LifeOf(pod *corev1.Pod, gone *metav1.Time) Life {
 	life.Running, life.Ended = timeOf(podfacts.BeganAt(pod)), timeOf(podfacts.EndedAt(pod))
 	if failure, found := podfacts.Failure(pod); found {
 		life.Note = strings.TrimSpace(failure.Reason + " " + failure.Message)
+	}
+	if stop := podfacts.Condition(pod, corev1.DisruptionTarget); stop != nil && stop.Reason == corev1.PodReasonPreemptionByScheduler {
+		life.Note = stop.Message
 	}
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
@@ -135,7 +139,7 @@ func (l *Life) spans() []Span {
 	}
 	if l.End != "" && l.Ended != nil {
 		add(l.End, *l.Ended, l.Ended, l.Node)
-		spans[len(spans)-1].Note = strings.TrimSpace(l.Why + " " + l.Note)
+		spans[len(spans)-1].Note = strings.Trim(l.Why+": "+l.Note, ": ")
 	}
 	return slices.DeleteFunc(spans, func(span Span) bool { // what took no time, but how it ended
 		return span.To != nil && span.State != l.End && span.To.Equal(&span.From)

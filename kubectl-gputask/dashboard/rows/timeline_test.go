@@ -127,3 +127,13 @@ func TestSpans(t *testing.T) {
 		})
 	}
 }
+
+func TestATimelineSaysForWhomAPodWasPreempted(t *testing.T) {
+	t.Parallel()
+	pod := podWith(0, disrupted(corev1.PodReasonPreemptionByScheduler, running(1, 2)))
+	pod.Status.Conditions[len(pod.Status.Conditions)-1].Message = "task big (priority 100) needs its place"
+	spans := Spans([]Life{LifeOf(pod, ptr(7))}, false)
+	if last := spans[len(spans)-1]; last.Note != "preempted: task big (priority 100) needs its place" {
+		t.Errorf("its end is %+v", last)
+	}
+}

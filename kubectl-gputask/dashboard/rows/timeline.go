@@ -46,8 +46,8 @@ type Life struct {
 	Created            metav1.Time
 	// Scheduled, Running and Ended are nil for what has not happened.
 	Scheduled, Running, Ended *metav1.Time
-	// End is how it ended, Why why it was stopped: "preempted", "evicted" …; Note what its containers say, or for whom it was
-	// preempted.
+	// End is how it ended, Why why it was stopped: "preempted", "evicted" …; Note what its containers say, or for whom
+	// it was preempted.
 	End       SpanState
 	Why, Note string
 }

@@ -47,9 +47,6 @@ func explanationPairs(p *Page, e *analysis.Explanation) *pairs {
 	if e.Outlook == nil && len(e.WaitsFor) == 0 && (len(e.Uses) == 0 || saysMore(task)) {
 		f.addIf("Message", oneLine(task.Status.Message))
 	}
-	if last := task.Status.LastInterruption; last != nil && last.EndTime == nil {
-		f.add("Interrupted", interruptionText(task))
-	}
 	addTurn(p, f, e)
 	if e.Outlook != nil && e.Outlook.Free != nil {
 		f.add("Free", freeText(e.Outlook.Free))
@@ -72,8 +69,11 @@ func saysMore(task *v1.GPUTask) bool {
 	return task.Status.Phase != v1.PhaseRunning || strings.Contains(task.Status.Message, "; ")
 }
 
-// addTurn adds the task's queue, its position there, and when it is expected to start.
+// addTurn adds why the task does not run any more, its queue and its position there, and when it is expected to start.
 func addTurn(p *Page, f *pairs, e *analysis.Explanation) {
+	if last := e.Task.Status.LastInterruption; last != nil && last.EndTime == nil {
+		f.add("Interrupted", interruptionText(e.Task))
+	}
 	f.addIf("Queue", inQueueText(e.InQueue))
 	if e.Position > 0 {
 		f.add("Position", position(e))

@@ -96,13 +96,14 @@ func timeOf(at time.Time, known bool) *metav1.Time {
 func Spans(lives []Life, moved bool) []Span {
 	slices.SortStableFunc(lives, func(a, b Life) int { return a.Created.Compare(b.Created.Time) })
 	spans := []Span{}
+	var before *Life
 	for i := range lives {
 		life := &lives[i]
 		own := life.spans()
-		if i > 0 {
-			own[0].Begin = begin(&lives[i-1], life, moved)
+		if before != nil {
+			own[0].Begin = begin(before, life, moved)
 		}
-		spans = append(spans, own...)
+		spans, before = append(spans, own...), life
 	}
 	return spans
 }

@@ -75,7 +75,7 @@ func podEvents(before, after *v1.GPUTaskStatus) []Event {
 	switch lost := after.Losses; {
 	case changed != nil && changed.Reason == reasonChanged && !meta.IsStatusConditionTrue(before.Conditions, v1.ConditionSuspended):
 		events = append(events, Event{corev1.EventTypeNormal, reasonChanged, changed.Message})
-	case lostPods(before, after) && (!isInterrupted(after) || restartsAfterLoss(after)):
+	case lostPods(before, after) && (!isInterrupted(after) || saysRestarting(after)):
 		events = append(events, Event{corev1.EventTypeWarning, ReasonPodLost, lostEvent(after)})
 	case lost != nil && lost.Reason != v1.LossIgnored && (before.Losses == nil || lost.Count > before.Losses.Count):
 		events = append(events, Event{
@@ -99,14 +99,14 @@ func restartEvent(after *v1.GPUTaskStatus) string {
 // lostEvent returns what is done about a Pod that was lost: from the condition Running if the
 // whole task restarts.
 func lostEvent(after *v1.GPUTaskStatus) string {
-	if restartsAfterLoss(after) {
+	if saysRestarting(after) {
 		return meta.FindStatusCondition(after.Conditions, v1.ConditionRunning).Message + "; all Pods start again"
 	}
 	return "a Pod was lost or deleted and is replaced: " + after.Message
 }
 
-// restartsAfterLoss reports whether the whole task restarts as it has lost a Pod.
-func restartsAfterLoss(status *v1.GPUTaskStatus) bool {
+// saysRestarting reports whether a status says that the whole task restarts.
+func saysRestarting(status *v1.GPUTaskStatus) bool {
 	running := meta.FindStatusCondition(status.Conditions, v1.ConditionRunning)
 	return running != nil && running.Reason == reasonRestarting
 }

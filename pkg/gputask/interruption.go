@@ -70,7 +70,7 @@ func interruptedText(status *v1.GPUTaskStatus) string {
 // InterruptionText says in words what has happened: "preempted at 15:56:02 UTC: task big (priority 100) needs its
 // place". at is the time, with a space before it; it may be empty.
 func InterruptionText(of *v1.Interruption, at string) string {
-	node := cmp.Or(of.Node, "its node")
+	node := "its node"
 	if of.Node != "" {
 		node = "node " + of.Node
 	}

@@ -269,12 +269,12 @@ func (l *Ledger) Reclaimable(queue string, request Amounts) []Lender {
 	if !mendable {
 		return nil
 	}
-	c := l.newReclaimant(l.tree.at(queue), request)
+	r := l.newReclaimant(l.tree.at(queue), request)
 	var found []candidate
-	for _, model := range c.models(shortages) {
-		found = append(found, c.candidates(model)...)
+	for _, model := range r.models(shortages) {
+		found = append(found, r.candidates(model)...)
 	}
-	slices.SortStableFunc(found, c.compare)
+	slices.SortStableFunc(found, r.compare)
 	lenders := make([]Lender, 0, len(found))
 	for _, lender := range found {
 		name := lender.node.queue.Name

@@ -67,6 +67,7 @@ func (a *ahead) pauseStalled(bookings []backfill.Booking, running []backfill.Run
 	return changes
 }
 
+// isSubset reports whether all has each of some.
 func isSubset(some, all map[string]bool) bool {
 	for one := range some {
 		if !all[one] {

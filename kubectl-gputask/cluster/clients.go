@@ -48,6 +48,9 @@ func Connect(flags *genericclioptions.ConfigFlags) (*Clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no connection to a cluster: %w (set --kubeconfig or KUBECONFIG)", err)
 	}
+	if err := noCluster(flags, config); err != nil {
+		return nil, err
+	}
 	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, fmt.Errorf("reading the namespace of the kubeconfig: %w", err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
@@ -154,7 +155,8 @@ func (d *page) serveOwner(ctx context.Context, options *dashboard.Options) error
 	if err != nil {
 		return err
 	}
-	options.Personal, options.User = true, d.userName(ctx, clients)
+	user, unseen := userName(ctx, clients)
+	options.Personal, options.User = true, user
 	options.Clients, options.Gate = clients, access.NewOwner(&access.Viewer{Name: options.User, Clients: clients}, token)
 	options.Hosts = []string{host, net.JoinHostPort("localhost", port)}
 	address := "http://" + host + "/#token=" + token
@@ -164,6 +166,9 @@ func (d *page) serveOwner(ctx context.Context, options *dashboard.Options) error
 			shown = "http://" + host + "/#token=<the content of " + d.tokenFile + ">"
 		}
 		fmt.Fprintf(d.Out, "The page is at %s\nIt shows what you may see in %s. Ctrl-C ends it.\n", shown, clients.Config.Host)
+		if unseen != nil {
+			fmt.Fprintf(d.ErrOut, "It shows the cluster as soon as that can be seen. Now: %v\n", cluster.Explained(unseen))
+		}
 		if !d.open || !d.Terminal {
 			return func() {}
 		}
@@ -192,13 +197,13 @@ func (d *page) token() (string, error) {
 	return token, nil
 }
 
-// userName returns the name of the user that the API server takes us for; empty if it does not say.
-func (d *page) userName(ctx context.Context, clients *cluster.Clients) string {
+// userName returns the name of the user that the API server takes us for. An API server that does not say it is no error.
+func userName(ctx context.Context, clients *cluster.Clients) (string, error) {
 	review, err := clients.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
-		return ""
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return "", nil
 	}
-	return review.Status.UserInfo.Username
+	return review.Status.UserInfo.Username, err
 }
 
 // serveCluster serves the page for all who have a token of the cluster.

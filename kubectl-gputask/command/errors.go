@@ -8,6 +8,8 @@ import (
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/util/exec"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 )
 
 // joined returns nothing, the only error, or all of them together. Errors lists them again.
@@ -19,13 +21,17 @@ func joined(failures []error) error {
 }
 
 // Errors returns the errors that the error of a command consists of: a command about several
-// tasks goes on after one of them has failed.
+// tasks goes on after one of them has failed. Each says in the end what the user can do.
 func Errors(err error) []error {
+	list := []error{err}
 	var several utilerrors.Aggregate
 	if errors.As(err, &several) {
-		return utilerrors.Flatten(several).Errors()
+		list = utilerrors.Flatten(several).Errors()
 	}
-	return []error{err}
+	for i := range list {
+		list[i] = cluster.Explained(list[i])
+	}
+	return list
 }
 
 // ExitCode returns the exit code that an error of a command calls for: that of the command

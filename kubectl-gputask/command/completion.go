@@ -65,6 +65,18 @@ func (s *session) values(offered words) completion {
 	}
 }
 
+// beginnings offers the names of what is mounted, up to the path.
+func (s *session) beginnings(offered words) completion {
+	complete := s.values(offered)
+	return func(command *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		names, directive := complete(command, given, prefix)
+		for i := range names {
+			names[i] += ":/"
+		}
+		return names, directive | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
 // wordsOf lists objects, and returns the words of each, sorted and each once.
 func wordsOf[T any, L runtime.Object](
 	ctx context.Context, list func(context.Context, metav1.ListOptions) (L, error), of func(T) []string,
@@ -137,6 +149,32 @@ func namespaces(ctx context.Context, clients *cluster.Clients) ([]string, error)
 
 func priorities(ctx context.Context, clients *cluster.Clients) ([]string, error) {
 	return wordsOf(ctx, clients.Kube.SchedulingV1().PriorityClasses().List, nameOf)
+}
+
+func claims(ctx context.Context, clients *cluster.Clients) ([]string, error) {
+	return wordsOf(ctx, clients.Kube.CoreV1().PersistentVolumeClaims(clients.Namespace).List, nameOf)
+}
+
+func secrets(ctx context.Context, clients *cluster.Clients) ([]string, error) {
+	return wordsOf(ctx, clients.Kube.CoreV1().Secrets(clients.Namespace).List, nameOf)
+}
+
+func serviceAccounts(ctx context.Context, clients *cluster.Clients) ([]string, error) {
+	return wordsOf(ctx, clients.Kube.CoreV1().ServiceAccounts(clients.Namespace).List, nameOf)
+}
+
+// environments returns what --env-from takes: who may not list Secrets is offered ConfigMaps.
+func environments(ctx context.Context, clients *cluster.Clients) ([]string, error) {
+	words, err := wordsOf(ctx, clients.Kube.CoreV1().ConfigMaps(clients.Namespace).List, prefixed("configmap/"))
+	others, refused := wordsOf(ctx, clients.Kube.CoreV1().Secrets(clients.Namespace).List, prefixed("secret/"))
+	if err != nil && refused != nil {
+		return nil, err
+	}
+	return slices.Concat(words, others), nil
+}
+
+func prefixed(prefix string) func(metav1.Object) []string {
+	return func(object metav1.Object) []string { return []string{prefix + object.GetName()} }
 }
 
 // nodeLabel returns the values of a node label, such as models or pools.

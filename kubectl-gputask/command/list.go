@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +18,8 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 type listing struct {
@@ -24,6 +28,7 @@ type listing struct {
 	selection
 	everywhere bool
 	watch      bool
+	phases     []string
 	sortBy     string
 	field      *sortField
 }
@@ -32,13 +37,20 @@ func newList(s *session) *cobra.Command {
 	l := &listing{session: s}
 	command := &cobra.Command{
 		Use:     "list [NAME... | -l SELECTOR]",
-		Aliases: []string{"ls", "get"},
-		Short:   "List tasks",
+		Aliases: []string{"ls", "get", "ps"},
+		Short:   "List tasks: what runs first, then what waits",
+		Long: `List tasks: what runs first, then what waits, and what has finished in the last hour.
+
+Names, --phase, --all, --watch and all formats but the tables also show what finished earlier.`,
 		GroupID: groupTasks,
 		Args:    l.args,
 		Example: `  # Tasks of the namespace, and of all namespaces with all columns
   kubectl gputask list
   kubectl gputask list -A -o wide
+
+  # What has failed, and all that there ever was
+  kubectl gputask list --phase=failed
+  kubectl gputask list --all
 
   # A line for each change until Ctrl-C
   kubectl gputask list -l team=vision --watch
@@ -52,10 +64,13 @@ func newList(s *session) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVarP(&l.selector, "selector", "l", "", "only tasks with these labels, for example team=vision")
 	flags.BoolVarP(&l.everywhere, "all-namespaces", "A", false, "tasks of all namespaces")
+	flags.BoolVarP(&l.all, "all", "a", false, "also tasks that finished more than an hour ago")
+	flags.StringSliceVar(&l.phases, "phase", nil, "only tasks in these phases, for example running,pending")
 	flags.BoolVarP(&l.watch, "watch", "w", false, "after the list, a line or object for each change until Ctrl-C")
 	flags.StringVar(&l.sortBy, "sort-by", "", "field to sort by, as a JSONPath: .metadata.creationTimestamp; --watch sorts only the list")
 	flags.BoolVar(&l.noHeaders, "no-headers", false, "leave out the heading of the table")
 	complete(command, "selector", s.values(selectors))
+	complete(command, "phase", fixed(phaseNames()...))
 	complete(command, "sort-by", fixed(".metadata.creationTimestamp", ".metadata.name", ".spec.priority", ".status.phase", ".status.restarts", ".status.startTime"))
 	l.addObjects(command, outputWide)
 	return command
@@ -75,6 +90,11 @@ func (l *listing) validate() (err error) {
 	if err := l.output.validate(); err != nil {
 		return err
 	}
+	for _, phase := range l.phases {
+		if err := oneOf("--phase", strings.ToLower(phase), phaseNames()...); err != nil {
+			return err
+		}
+	}
 	l.field, err = newSortField(l.sortBy)
 	return err
 }
@@ -88,23 +108,78 @@ func (l *listing) run(ctx context.Context, clients *cluster.Clients, names []str
 	if len(failures) > 0 && len(names) == 0 {
 		return joined(failures)
 	}
+	tasks = l.inPhases(tasks)
+	if len(names) == 0 && l.isText() {
+		slices.SortStableFunc(tasks, func(a, b v1.GPUTask) int {
+			return cmp.Compare(slices.Index(show.PhaseOrder(), a.Status.Phase), slices.Index(show.PhaseOrder(), b.Status.Phase))
+		})
+	}
 	if err := l.field.sort(tasks); err != nil {
 		return err
 	}
-	table := show.NewTasks(show.TaskColumns{Namespaces: l.everywhere, Wide: l.format == outputWide, NoHeaders: l.noHeaders})
+	table := show.NewTasks(show.TaskColumns{Namespaces: l.everywhere, Wide: l.format == outputWide, NoHeaders: l.noHeaders, Watch: l.watch})
 	if l.watch {
 		if len(failures) > 0 {
 			return joined(failures)
 		}
 		return l.follow(ctx, clients, namespace, names, tasks, table)
 	}
+	hidden := 0
+	if l.isText() && len(names)+len(l.phases) == 0 && !l.all {
+		tasks, hidden = l.recent(tasks)
+	}
 	if err := l.write(table, tasks, len(names) != 1); err != nil {
 		failures = append(failures, err)
 	}
-	if l.isText() && len(tasks)+len(failures) == 0 {
-		l.noTasks(namespace)
+	if l.isText() && len(failures) == 0 {
+		l.summarize(tasks, hidden, namespace)
 	}
 	return joined(failures)
+}
+
+// phaseNames are the values of --phase.
+func phaseNames() []string {
+	var names []string
+	for _, phase := range show.PhaseOrder() {
+		if phase != "" {
+			names = append(names, strings.ToLower(string(phase)))
+		}
+	}
+	return names
+}
+
+// inPhases drops the tasks that are in none of the phases that were asked for.
+func (l *listing) inPhases(tasks []v1.GPUTask) []v1.GPUTask {
+	if len(l.phases) == 0 {
+		return tasks
+	}
+	return slices.DeleteFunc(tasks, func(task v1.GPUTask) bool {
+		return !slices.ContainsFunc(l.phases, func(phase string) bool { return strings.EqualFold(phase, string(task.Status.Phase)) })
+	})
+}
+
+// recentEnd is for how long a task is listed after its end.
+const recentEnd = time.Hour
+
+// recent drops what has finished long ago, and returns how many that are.
+func (l *listing) recent(tasks []v1.GPUTask) (left []v1.GPUTask, hidden int) {
+	left = slices.DeleteFunc(tasks, func(task v1.GPUTask) bool {
+		return gputask.IsFinished(&task) && task.Status.CompletionTime != nil && l.Clock.Since(task.Status.CompletionTime.Time) > recentEnd
+	})
+	return left, len(tasks) - len(left)
+}
+
+// summarize says how many tasks there are, beside the table, which programs may read.
+func (l *listing) summarize(tasks []v1.GPUTask, hidden int, namespace string) {
+	if len(tasks)+hidden == 0 {
+		l.noTasks(namespace)
+	}
+	if len(tasks) > 1 && !l.noHeaders {
+		fmt.Fprintf(l.ErrOut, "%s\n", show.TasksSummary(tasks))
+	}
+	if hidden > 0 {
+		fmt.Fprintf(l.ErrOut, "%s finished more than an hour ago and %s not shown: --all\n", plural.Count(hidden, "task"), plural.Verb(hidden, "is", "are"))
+	}
 }
 
 // tasks returns the named tasks in their order, or those of the namespace by name.

@@ -86,6 +86,9 @@ func (c *taskChanges) changed(task *v1.GPUTask, deleted bool) {
 	if len(c.names) > 0 && !slices.Contains(c.names, task.Name) {
 		return
 	}
+	if !deleted && len(c.inPhases([]v1.GPUTask{*task})) == 0 {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := cache.MetaObjectToName(task)

@@ -105,7 +105,7 @@ func (q *lineup) write(line *analysis.Line, list *cluster.QueueList, namespace s
 	case !q.isText():
 		return q.printValue(q.Out, line)
 	}
-	columns := show.LineColumns{Wide: q.format == outputWide, NoHeaders: q.noHeaders, Running: q.running}
+	columns := show.LineColumns{Wide: q.format == outputWide, NoHeaders: q.noHeaders, Running: q.running, Namespaces: q.everywhere}
 	show.Line(q.page(), line, columns)
 	if len(line.Waiting) == 0 {
 		q.nothingWaits(namespace, names)

@@ -57,7 +57,10 @@ and the rescheduler, so that they never disagree.`,
 	root.AddCommand(
 		newRun(s), newList(s), newDescribe(s), newLogs(s), newExec(s), newSuspend(s), newResume(s), newRerun(s), newDelete(s),
 		newExplain(s), newWhatIf(s), newQueue(s), newTop(s), newDashboard(s), newUsage(s), newPlan(s), newReplay(s), newVersion(s),
+		newOptions(s),
 	)
+	root.SetUsageFunc(s.writeUsage)
+	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
 	root.AddGroup(&cobra.Group{ID: groupOther, Title: "Other:"})

@@ -6,8 +6,12 @@ package command
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/ptr"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 type running struct {
@@ -15,48 +19,95 @@ type running struct {
 	output
 	taskFlags
 	creation
+	file string
 }
 
 func newRun(s *session) *cobra.Command {
 	r := &running{session: s}
 	command := &cobra.Command{
-		Use:   "run NAME [flags] [-- COMMAND [ARG...]]",
+		Use:   "run (NAME | -f FILE) [flags] [-- COMMAND [ARG...]]",
 		Short: "Create a task from flags",
 		Long: `Create a task from flags.
 
-The flags have the names of the fields of the GPUTask's spec; what they can't say is
-written as a manifest: "run ... --dry-run=client -o yaml" is a good start of one.`,
+The flags have the names of the fields of the GPUTask's spec. What they can't say is written
+in a file: "run ... --dry-run=client -o yaml" is a good start of one, and "run -f" takes
+the rest from it. Flags win over the file; variables, volumes and labels are added to it.`,
 		GroupID: groupTasks,
 		Example: `  # One Pod with two GPUs
   kubectl gputask run train --gpu h100-80gb-hbm3 --gpu-amount 2 --image registry.example.com/trainer:v3 -- python train.py
+
+  # With data, a cache in shared memory, and a token from a Secret
+  kubectl gputask run train --gpus 8 --image registry.example.com/trainer:v3 --workdir /src --pvc dataset:/data:ro --pvc checkpoints:/out \
+    --shm 16Gi --env-from secret/wandb --max-runtime 12h -- torchrun --nproc-per-node=8 train.py
+
+  # 100 Pods, ten at a time
+  kubectl gputask run sweep --gpus 1 --completions 100 --replicas 10 --image registry.example.com/trainer:v3
+
+  # What is in a file, with more GPUs and under another name
+  kubectl gputask run train-2 -f train.yaml --gpus 4
 
   # A gang of four Pods in one leaf, and wait until it runs
   kubectl gputask run big --gpu-amount 8 --replicas 4 --topology leaf=Required --wait=running
 
   # What would be created, checked by the API server
   kubectl gputask run train --gpu-amount 0.5 --dry-run=server -o yaml`,
-		Args: func(command *cobra.Command, args []string) error {
-			named := len(args)
-			if dash := command.ArgsLenAtDash(); dash >= 0 {
-				named = dash
-			}
-			if named != 1 {
-				return fmt.Errorf("run needs one name, got %d: kubectl gputask run NAME [flags] [-- COMMAND]", named)
-			}
-			return nil
-		},
+		Args:              r.args,
 		ValidArgsFunction: noCompletion,
 		PreRunE:           checked(r.creation.validate, r.output.validate),
-		RunE:              func(command *cobra.Command, args []string) error { return r.run(command.Context(), args) },
+		RunE: func(command *cobra.Command, args []string) error {
+			names := namesBefore(command, args)
+			return r.run(command.Context(), names, args[len(names):])
+		},
 	}
+	command.Flags().StringVarP(&r.file, "filename", "f", "", "file with a GPUTask that the flags change; - is the standard input")
 	r.taskFlags.addTo(s, command)
 	r.creation.addTo(command)
 	r.addObjects(command)
 	return command
 }
 
-func (r *running) run(ctx context.Context, args []string) error {
-	task, err := r.task(args[0], args[1:])
+// args requires a name before the command, unless a file may have it.
+func (r *running) args(command *cobra.Command, args []string) error {
+	if named := len(namesBefore(command, args)); named != 1 && (named > 1 || r.file == "") {
+		return fmt.Errorf("run needs one name, got %d: kubectl gputask run NAME [flags] [-- COMMAND]", named)
+	}
+	return nil
+}
+
+// namesBefore returns the arguments before "--".
+func namesBefore(command *cobra.Command, args []string) []string {
+	if dash := command.ArgsLenAtDash(); dash >= 0 {
+		return args[:dash]
+	}
+	return args
+}
+
+// described returns the task that the file and the flags describe.
+func (r *running) described(name string, command []string) (*v1.GPUTask, error) {
+	if r.file == "" {
+		return r.task(name, v1.ContainerName, command)
+	}
+	base, err := r.readTask(r.file)
+	if err != nil {
+		return nil, err
+	}
+	over, err := r.task(name, containerOf(base), command)
+	if err != nil {
+		return nil, err
+	}
+	task, err := overlaid(base, over)
+	if err != nil {
+		return nil, fmt.Errorf("--filename=%s: %w", r.file, err)
+	}
+	if task.Name == "" {
+		return nil, fmt.Errorf("--filename=%s: the GPUTask has no metadata.name: kubectl gputask run NAME -f %s", r.file, r.file)
+	}
+	task.ResourceVersion, task.UID, task.Status = "", "", v1.GPUTaskStatus{}
+	return task, nil
+}
+
+func (r *running) run(ctx context.Context, names, command []string) error {
+	task, err := r.described(strings.Join(names, ""), command)
 	if err != nil {
 		return err
 	}
@@ -64,7 +115,9 @@ func (r *running) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	task.Namespace = clients.Namespace
+	if task.Namespace == "" || ptr.Deref(r.config.Namespace, "") != "" {
+		task.Namespace = clients.Namespace
+	}
 	created, err := r.create(ctx, clients, task)
 	if err != nil {
 		return fmt.Errorf("creating the task: %w", err)

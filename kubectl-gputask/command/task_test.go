@@ -113,6 +113,45 @@ func TestList(t *testing.T) {
 	}
 }
 
+func TestAListIsForATerminal(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, golden, args string
+		width              int
+	}{
+		{"what finished long ago is counted", "list-recent", "list", 0},
+		{"and shown on request", "list-all", "list --all", 0},
+		{"or by its phase", "list-phase", "list --phase=Succeeded,failed", 0},
+		{"or by its name", "list-ended", "list ended", 0},
+		{"messages are cut at the width, and columns that say nothing left out", "list-terminal", "list", 80},
+		{"but not for a program", "list-program", "list --no-headers", 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.env.Width = test.width
+			ended := func(ago metav1.Time, phase v1.GPUTaskPhase) func(*v1.GPUTask) {
+				return func(task *v1.GPUTask) {
+					task.Status = v1.GPUTaskStatus{Phase: phase, CompletionTime: &ago, Message: "exit code 1"}
+				}
+			}
+			f.add(
+				newTask("ended", "", "1", ended(ago(2*time.Hour), v1.PhaseSucceeded)), newTask("old", "", "1", ended(ago(61*time.Minute), v1.PhaseFailed)),
+				newTask("recent", "", "1", ended(ago(59*time.Minute), v1.PhaseFailed)),
+				newTask("a-long-one", "", "1", func(task *v1.GPUTask) {
+					task.Status.Message = `PersistentVolumeClaim "dataset" does not exist: all 2 Pods wait for a node`
+				}),
+				newTask("busy", "", "1", func(task *v1.GPUTask) { task.Status.Phase, task.Status.Message = v1.PhaseRunning, "running on h100-0" }),
+			)
+			f.golden(test.golden, strings.Fields(test.args)...)
+		})
+	}
+	if got := errorText(newFixture(t).run("list", "--phase=dead")); got != "--phase=dead: must be one of running, pending, waiting, suspended, failed, succeeded" {
+		t.Errorf("error %q", got)
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	f := withTasks(t)
@@ -151,7 +190,9 @@ func TestRunWritesTheTaskThatFlagsDescribe(t *testing.T) {
 		{"all flags", "run-all", "run train --gpu h100 --gpu-amount 2 --cpu 8 --memory 16Gi --gpu-memory 40G --priority high --node-pool training --replicas 4 " +
 			"--min-available 3 --topology leaf=Required --image example.com/a:v1 --env A=1 --env B=x=y --label team=vision --annotation a/b=c " +
 			"--depends-on prepare --depends-on data=Finished --failure-policy RestartPod --backoff-limit 0 --deadline 12h --ttl 90s --suspend --rescheduling Never --queue vision --max-runtime 2h " +
+			"--workdir /src --env-from configmap/settings --env-from secret/wandb --pvc data.v2:/data:ro --pvc data.v2:/again --secret key:/key --shm 16Gi --service-account trainer " +
 			"--dry-run -o yaml -- python train.py --lr 0.1"},
+		{"an array", "run-array", "run sweep --gpus 0.5 --completions 100 --replicas 10 --dry-run -o yaml"},
 		{"a server dry run has the defaults", "run-server", "run train --dry-run=server -o yaml"},
 		{"without an output format it reports what it did", "run", "run train"},
 		{"a dry run is reported as such", "run-dry", "run train --dry-run=server"},
@@ -181,6 +222,14 @@ func TestRunRefusesWhatWouldGetLost(t *testing.T) {
 		{"only a command", "run -- sleep 1", "run needs one name, got 0: kubectl gputask run NAME [flags] [-- COMMAND]"},
 		{"a variable without a value", "run a --env A", "--env=A: must be NAME=VALUE"},
 		{"a label without a key", "run a --label =x", "--label==x: must be KEY=VALUE"},
+		{"variables from nowhere", "run a --env-from settings", "--env-from=settings: must be configmap/NAME or secret/NAME"},
+		{"variables from something else", "run a --env-from pod/x", "--env-from=pod/x: must be configmap/NAME or secret/NAME"},
+		{"a volume without a path", "run a --pvc data", "--pvc=data: must be NAME:/PATH or NAME:/PATH:ro, for example dataset:/data"},
+		{"a relative path", "run a --pvc data:data", "--pvc=data:data: must be NAME:/PATH or NAME:/PATH:ro, for example dataset:/data"},
+		{"another mode", "run a --pvc data:/data:rw", "--pvc=data:/data:rw: must be NAME:/PATH or NAME:/PATH:ro, for example dataset:/data"},
+		{"a Secret to write to", "run a --secret key:/key:ro", "--secret=key:/key:ro: must be NAME:/PATH, for example wandb:/secrets/wandb"},
+		{"no amount of memory", "run a --shm 16GB", "--shm=16GB: must be an amount of memory, for example 16Gi"},
+		{"a file that there is not", "run a -f none.yaml", "--filename: open none.yaml: no such file or directory"},
 		{"half a second", "run a --deadline 1500ms", "--deadline=1.5s: must be a number of whole seconds, for example 90s or 12h"},
 		{"a negative time", "run a --ttl -1s", "--ttl=-1s: must be a number of whole seconds, for example 90s or 12h"},
 		{"an unknown dry run", "run a --dry-run=maybe", "--dry-run=maybe: must be one of none, client, server"},
@@ -200,6 +249,56 @@ func TestRunRefusesWhatWouldGetLost(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			if got := errorText(f.run(strings.Fields(test.args)...)); got != test.want {
+				t.Errorf("error %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A base is a task in a file, with a container that has a name of its own.
+const base = `
+apiVersion: falldio.com/v1
+kind: GPUTask
+metadata: {%s}
+spec:
+  gpu-amount: "1"
+  replicas: 4
+  priority: low
+  template:
+    metadata: {labels: {team: vision}}
+    spec:
+      serviceAccountName: trainer
+      containers:
+      - name: train
+        image: example.com/a:v1
+        env: [{name: A, value: "1"}, {name: B, value: "2"}]
+        volumeMounts: [{name: cache, mountPath: /cache}]
+      volumes: [{name: cache, emptyDir: {}}]
+`
+
+func TestFlagsWinOverTheFileThatTheTaskIsIn(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, golden, args string }{
+		{"which has all of the task", "run-file", "run -f - --dry-run -o yaml"},
+		{"and add to it", "run-file-flags", "run other -f - -g 8 --priority high --env B=3 --env C=4 --pvc data:/data --label app=x --dry-run -o yaml -n team-a -- python train.py"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.env.In = strings.NewReader(fmt.Sprintf(base, "name: train, namespace: lab"))
+			f.golden(test.golden, strings.Fields(test.args)...)
+		})
+	}
+	for name, test := range map[string]struct{ in, want string }{
+		"without a name": {fmt.Sprintf(base, ""), "--filename=-: the GPUTask has no metadata.name: kubectl gputask run NAME -f -"},
+		"of several":     {fmt.Sprintf(base, "name: a") + "---" + fmt.Sprintf(base, "name: b"), "--filename=-: must have one GPUTask, but has 2: `kubectl apply -f` creates several"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.env.In = strings.NewReader(test.in)
+			if got := errorText(f.run("run", "-f", "-", "--dry-run")); got != test.want {
 				t.Errorf("error %q, want %q", got, test.want)
 			}
 		})

@@ -7,14 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	"falldio.github.io/gpu-controller/kubectl-gputask/whatif"
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 type whatIf struct {
@@ -52,7 +50,10 @@ func (w *whatIf) run(ctx context.Context) error {
 	if err := w.validate(); err != nil {
 		return err
 	}
-	tasks, err := w.read()
+	if w.file == "" {
+		return errors.New("--filename: must name a file with GPUTasks, or be - for the standard input")
+	}
+	tasks, err := w.readTasks(w.file)
 	if err != nil {
 		return err
 	}
@@ -81,21 +82,4 @@ func (w *whatIf) run(ctx context.Context) error {
 	showEach(w.session, answers, show.WhatIf)
 	w.noteUnknownQueues(observed)
 	return nil
-}
-
-// read reads the tasks from the file.
-func (w *whatIf) read() (tasks []*v1.GPUTask, err error) {
-	if w.file == "" {
-		return nil, errors.New("--filename: must name a file with GPUTasks, or be - for the standard input")
-	}
-	in := w.In
-	if w.file != "-" {
-		file, err := os.Open(w.file)
-		if err != nil {
-			return nil, fmt.Errorf("--filename: %w", err)
-		}
-		defer func() { _ = file.Close() }()
-		in = file
-	}
-	return whatif.Parse(in, w.file)
 }

@@ -20,6 +20,8 @@ type LineColumns struct {
 	NoHeaders bool
 	// Running adds what runs.
 	Running bool
+	// Namespaces adds the namespaces.
+	Namespaces bool
 	// unknown is true if it is not known which queue those are in that name none.
 	unknown bool
 }
@@ -28,7 +30,7 @@ type LineColumns struct {
 func Line(p *Page, line *analysis.Line, columns LineColumns) {
 	columns.unknown = line.QueuesUnknown
 	if len(line.Waiting) > 0 {
-		waitingTable(p, line.Waiting, columns).write(p)
+		columns.narrow(waitingTable(p, line.Waiting, columns)).write(p)
 	}
 	if !columns.Running || len(line.Running) == 0 {
 		return
@@ -36,7 +38,16 @@ func Line(p *Page, line *analysis.Line, columns LineColumns) {
 	if len(line.Waiting) > 0 {
 		p.Printf("\n")
 	}
-	runningTable(p, line.Running, columns).write(p)
+	columns.narrow(runningTable(p, line.Running, columns)).write(p)
+}
+
+// narrow drops the columns that say nothing.
+func (c *LineColumns) narrow(t *table) *table {
+	if !c.Namespaces {
+		t.drop("NAMESPACE")
+	}
+	t.dropUniform("QUEUE", orNone(""))
+	return t
 }
 
 func waitingTable(p *Page, entries []analysis.LineEntry, columns LineColumns) *table {
@@ -54,7 +65,7 @@ func waitingTable(p *Page, entries []analysis.LineEntry, columns LineColumns) *t
 		if columns.Wide {
 			row = append(row, entry.Kind, entry.Pods, cmp.Or(entry.Model, "any"), EntryReason(entry))
 		} else {
-			row = append(row, truncate(EntryReason(entry), messageLength))
+			row = append(row, p.cell(EntryReason(entry)))
 		}
 		t.add(row...)
 	}

@@ -173,7 +173,7 @@ func section(p *Page, entries []analysis.LineEntry, draw func(*Page, []analysis.
 		return
 	}
 	t := draw(p, entries[:min(len(entries), shownEntries)], LineColumns{})
-	t.dropFirst() // it is the queue in question
+	t.drop("QUEUE") // it is the queue in question
 	t.indent = "  "
 	t.write(p)
 	if rest := len(entries) - shownEntries; rest > 0 {

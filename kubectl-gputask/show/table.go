@@ -5,6 +5,7 @@ package show
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -47,11 +48,33 @@ func (t *table) add(fields ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// dropFirst drops the first column.
-func (t *table) dropFirst() {
-	t.heading = t.heading[1:]
+// drop drops the column with a title.
+func (t *table) drop(title string) {
+	column := slices.Index(t.heading, title)
+	if column < 0 {
+		return
+	}
+	t.heading = slices.Delete(t.heading, column, column+1)
 	for i := range t.rows {
-		t.rows[i] = t.rows[i][1:]
+		t.rows[i] = slices.Delete(t.rows[i], column, column+1)
+	}
+}
+
+// dropUniform drops the column with a title if all rows have the same text there.
+func (t *table) dropUniform(title, text string) {
+	column := slices.Index(t.heading, title)
+	if column >= 0 && !slices.ContainsFunc(t.rows, func(row []Cell) bool { return row[column].Text != text }) {
+		t.drop(title)
+	}
+}
+
+// atLeast has a column take a width even if its texts so far are shorter.
+func (t *table) atLeast(title string, width int) {
+	if t.widths == nil {
+		t.widths = make([]int, len(t.heading))
+	}
+	if column := slices.Index(t.heading, title); column >= 0 {
+		t.widths[column] = width
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // TaskColumns selects what a list of tasks shows.
@@ -22,6 +23,8 @@ type TaskColumns struct {
 	Wide bool
 	// NoHeaders leaves out the heading.
 	NoHeaders bool
+	// Watch keeps the columns where they are, as rows follow.
+	Watch bool
 }
 
 // messageLength is the length to which messages are truncated in a list.
@@ -44,6 +47,10 @@ func NewTasks(columns TaskColumns) *TaskTable {
 	}
 	t := &TaskTable{columns: columns, table: newTable(append(heading, "MESSAGE")...)}
 	t.table.headless = columns.NoHeaders
+	if columns.Watch {
+		t.table.atLeast("PHASE", len(v1.PhaseSucceeded))
+		t.table.atLeast("AGE", 4)
+	}
 	return t
 }
 
@@ -51,6 +58,10 @@ func NewTasks(columns TaskColumns) *TaskTable {
 func (t *TaskTable) Write(p *Page, tasks []v1.GPUTask) {
 	for i := range tasks {
 		t.table.add(t.row(p, &tasks[i], Phase(tasks[i].Status.Phase))...)
+	}
+	if p.Width > 0 && !t.columns.Wide && !t.columns.Watch { // a person reads it
+		t.table.dropUniform("GPU", "any")
+		t.table.dropUniform("PRIORITY", orNone(""))
 	}
 	t.table.write(p)
 }
@@ -73,7 +84,35 @@ func (t *TaskTable) row(p *Page, task *v1.GPUTask, phase Cell) []any {
 	if t.columns.Wide {
 		return append(row, orNone(namedQueue(task)), cmp.Or(task.Spec.NodePool, "any"), task.Status.Restarts, task.Status.Moves, orNone(abbreviate(task.Status.Nodes, 3)), message)
 	}
-	return append(row, truncate(message, messageLength))
+	return append(row, p.cell(message))
+}
+
+// cell returns a text for the last column of a table: on a terminal it is cut at its width.
+func (p *Page) cell(text string) string {
+	if p.Width > 0 {
+		return text
+	}
+	return truncate(text, messageLength)
+}
+
+// PhaseOrder is the order of a list: what runs, what waits, what has finished. A new task has no phase.
+func PhaseOrder() []v1.GPUTaskPhase {
+	return []v1.GPUTaskPhase{v1.PhaseRunning, "", v1.PhasePending, v1.PhaseWaiting, v1.PhaseSuspended, v1.PhaseFailed, v1.PhaseSucceeded}
+}
+
+// TasksSummary returns how many tasks are in which phase: "7 tasks: 4 running, 2 pending, 1 failed".
+func TasksSummary(tasks []v1.GPUTask) string {
+	counts := map[v1.GPUTaskPhase]int{}
+	for i := range tasks {
+		counts[tasks[i].Status.Phase]++
+	}
+	var parts []string
+	for _, phase := range PhaseOrder() {
+		if counts[phase] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[phase], strings.ToLower(Phase(phase).Text)))
+		}
+	}
+	return plural.Count(len(tasks), "task") + ": " + strings.Join(parts, ", ")
 }
 
 // Phase returns a phase in its colour.

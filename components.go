@@ -83,6 +83,7 @@ func (p *process) newAccountant(_ context.Context, opts *options) (part, error) 
 		Pods:             p.gpuPods,
 		NamespaceOf:      p.namespace,
 		NamespacesSynced: p.clusterInformers.Core().V1().Namespaces().Informer().HasSynced,
+		Recorder:         p.recorder,
 		Metrics:          p.metrics.registry,
 		Clock:            p.clock,
 	}, opts.queues)

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -49,6 +50,7 @@ type Dependencies struct {
 	// that cache's.
 	NamespaceOf      func(name string) *corev1.Namespace
 	NamespacesSynced cache.InformerSynced
+	Recorder         record.EventRecorder
 	Metrics          prometheus.Registerer
 	Clock            clock.WithTicker
 }
@@ -145,9 +147,14 @@ func (a *Accountant) pass(ctx context.Context) error {
 	if err := a.pods.Each(func(pod *corev1.Pod) { view.Add(cluster, pod) }); err != nil {
 		return err
 	}
+	nodes, err := a.deps.Pods.Nodes()
+	if err != nil {
+		return err
+	}
 	a.accounts.Load(queues)
 	a.accounts.Charge(tree, view.Holdings, now, a.options.HalfLife)
 	report := gpuqueue.NewReport(view, a.accounts, a.options.HalfLife, now)
+	report.Supply = gpuqueue.NewSupply(nodes)
 	a.metrics.set(report, queues)
 	return a.write(ctx, queues, report)
 }
@@ -197,5 +204,8 @@ func (a *Accountant) writeStatus(ctx context.Context, queue *v1.GPUQueue, status
 		return err
 	}
 	a.written[queue.UID] = status
+	for _, condition := range gpuqueue.NewProblems(&queue.Status, &status) {
+		a.deps.Recorder.Event(queue, corev1.EventTypeWarning, condition.Reason, condition.Message)
+	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -41,12 +43,13 @@ type fixture struct {
 	kube     *kubefake.Clientset
 	client   *taskfake.Clientset
 	registry *prometheus.Registry
+	recorder *record.FakeRecorder
 	stop     func()
 }
 
 func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	t.Helper()
-	f := &fixture{t: t, clock: clocktesting.NewFakeClock(testTime), kube: kubefake.NewClientset(), client: taskfake.NewSimpleClientset()}
+	f := &fixture{t: t, clock: clocktesting.NewFakeClock(testTime), kube: kubefake.NewClientset(), client: taskfake.NewSimpleClientset(), recorder: record.NewFakeRecorder(100)}
 	for _, object := range objects {
 		f.add(object)
 	}
@@ -87,7 +90,7 @@ func (f *fixture) start() {
 			namespace, _ := factory.Core().V1().Namespaces().Lister().Get(name)
 			return namespace
 		}, NamespacesSynced: factory.Core().V1().Namespaces().Informer().HasSynced,
-		Metrics: f.registry, Clock: f.clock,
+		Recorder: f.recorder, Metrics: f.registry, Clock: f.clock,
 	}, DefaultOptions())
 	if err != nil {
 		f.t.Fatal(err)
@@ -278,4 +281,46 @@ func TestAFailedWriteIsRepeated(t *testing.T) {
 	})
 	f.add(newQueue("vision"))
 	f.eventually("the queue has a status", func() (bool, any) { return f.status("vision").Summary != nil, f.writes() })
+}
+
+func TestAQueueIsLookedAtAgainWhenNodesComeAndGo(t *testing.T) {
+	t.Parallel()
+	queue := newQueue("vision")
+	queue.Spec.Resources[0].Guaranteed = 8
+	f := newFixture(t, queue, node, namespace)
+	effective := func() metav1.Condition {
+		if condition := meta.FindStatusCondition(f.status("vision").Conditions, v1.ConditionQueueEffective); condition != nil {
+			return *condition
+		}
+		return metav1.Condition{}
+	}
+	eventuallyIs := func(reason string) {
+		t.Helper()
+		f.eventually("it is "+reason, func() (bool, any) { return effective().Reason == reason, effective() })
+	}
+	eventuallyIs(v1.ReasonGuaranteeExceedsCluster)
+	const warning = "Warning GuaranteeExceedsCluster 8 GPUs guaranteed, but the cluster has "
+	if got := <-f.recorder.Events; got != warning+"0" {
+		t.Error(got)
+	}
+	// Another process repeats nothing.
+	f.stop()
+	f.start()
+	added := node.DeepCopy()
+	added.Name, added.Status.Capacity = "h100-1", corev1.ResourceList{v1.ResourceGPU: resource.MustParse("8")}
+	if _, err := f.kube.CoreV1().Nodes().Create(t.Context(), added, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyIs(v1.ReasonQueueEffective)
+	if err := f.kube.CoreV1().Nodes().Delete(t.Context(), added.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyIs(v1.ReasonGuaranteeExceedsCluster)
+	if got := <-f.recorder.Events; got != warning+"0" {
+		t.Error(got)
+	}
+	f.stop()
+	if got := len(f.recorder.Events); got > 0 {
+		t.Errorf("%d more Events", got)
+	}
 }

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/queueing"
@@ -71,6 +74,8 @@ func (q *Queues) Report(name string, line *Line) *QueueReport {
 	}
 	if problem := gpuqueue.Problem(queue, q.Tree); problem != nil {
 		r.Problem = problem.Message
+	} else if effective := meta.FindStatusCondition(queue.Status.Conditions, v1.ConditionQueueEffective); effective != nil && effective.Status == metav1.ConditionFalse {
+		r.Problem = effective.Message
 	}
 	reclaim := q.Tree.Reclaim(name)
 	r.Reclaim = v1.GPUQueueReclaim{

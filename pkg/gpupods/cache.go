@@ -152,6 +152,17 @@ func (c *Cache) Node(name string) *corev1.Node {
 	return node
 }
 
+// Nodes returns all Nodes, none while they are not cached.
+func (c *Cache) Nodes() ([]*corev1.Node, error) {
+	c.mu.Lock()
+	nodes := c.nodes
+	c.mu.Unlock()
+	if nodes == nil {
+		return nil, nil
+	}
+	return nodes.List(labels.Everything())
+}
+
 // ResourceVersion returns a version of the Pods all changes up to which are in the cache, 0 if it is not known.
 func (c *Cache) ResourceVersion() uint64 {
 	c.mu.Lock()

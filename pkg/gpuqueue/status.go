@@ -19,8 +19,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
-// WritePeriod is how often the status of a queue is written at most, unless its spec or its
-// condition has changed.
+// WritePeriod is how often the status of a queue is written at most, unless its spec or one
+// of its conditions has changed.
 const WritePeriod = time.Minute
 
 // Report is what statuses are made of.
@@ -28,6 +28,8 @@ type Report struct {
 	Tree     *queueing.Tree
 	View     *View
 	Accounts Accounts
+	// Supply is what the cluster has; nil if it is not known.
+	Supply Supply
 	// HalfLife is that of Accounts, and Factors are their fair-share factors.
 	HalfLife time.Duration
 	Factors  map[string]float64
@@ -62,6 +64,9 @@ func (r *Report) Status(queue *v1.GPUQueue) v1.GPUQueueStatus {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, string(problem.Reason), problem.Message
 	}
 	meta.SetStatusCondition(&status.Conditions, ready)
+	if r.Supply != nil {
+		meta.SetStatusCondition(&status.Conditions, r.effective(queue))
+	}
 	return status
 }
 

@@ -32,6 +32,8 @@ type View struct {
 	Holdings []Holding
 	// running and waiting are the tasks by queue.
 	running, waiting map[string]map[string]bool
+	// neverFits are limits that are less than a single waiting Pod asks for, by the queue that has the limit.
+	neverFits map[string]*queueing.Excess
 	// queues are those of Pods, by what decides about them.
 	queues map[named]string
 }
@@ -51,7 +53,8 @@ type Holding struct {
 func NewView(tree *queueing.Tree) *View {
 	return &View{
 		tree: tree, Held: queueing.NewLedger(tree), Waiting: queueing.NewLedger(tree),
-		running: map[string]map[string]bool{}, waiting: map[string]map[string]bool{}, queues: map[named]string{},
+		running: map[string]map[string]bool{}, waiting: map[string]map[string]bool{},
+		neverFits: map[string]*queueing.Excess{}, queues: map[named]string{},
 	}
 }
 
@@ -67,8 +70,14 @@ func (v *View) Add(cluster *Cluster, pod *corev1.Pod) {
 		v.addBound(cluster, pod, queue, amount)
 	case podfacts.Ended(pod), pod.DeletionTimestamp != nil, len(pod.Spec.SchedulingGates) > 0:
 	default:
-		v.Waiting.Add(queue, WantedModel(pod), amount)
+		model := WantedModel(pod)
+		v.Waiting.Add(queue, model, amount)
 		mark(v.waiting, queue, taskOf(pod))
+		if excess := v.Held.Fits(queue, queueing.Amounts{model: amount}); excess != nil && excess.Permanent() {
+			if known := v.neverFits[excess.Queue]; known == nil || known.Wanted < excess.Wanted {
+				v.neverFits[excess.Queue] = excess
+			}
+		}
 	}
 }
 

@@ -39,8 +39,8 @@ func (a Amounts) Sum() Amount {
 	return sum
 }
 
-// countModel returns "4 GPUs" or "4 h100-80gb-hbm3".
-func countModel(amount Amount, model string) string {
+// CountModel returns "4 GPUs" or "4 h100-80gb-hbm3".
+func CountModel(amount Amount, model string) string {
 	switch {
 	case model != AnyModel && model != "":
 		return amount.String() + " " + model
@@ -141,9 +141,9 @@ func (e *Excess) Permanent() bool { return e.Wanted > e.Limit }
 // String returns the excess as a sentence.
 func (e *Excess) String() string {
 	if e.Permanent() {
-		return fmt.Sprintf("queue %s may hold %s at most, and %s are asked for", e.Queue, countModel(e.Limit, e.Model), e.Wanted)
+		return fmt.Sprintf("queue %s may hold %s at most, and %s are asked for", e.Queue, CountModel(e.Limit, e.Model), e.Wanted)
 	}
-	return fmt.Sprintf("queue %s holds %s of at most %s, and %s are asked for", e.Queue, e.Held, countModel(e.Limit, e.Model), e.Wanted)
+	return fmt.Sprintf("queue %s holds %s of at most %s, and %s are asked for", e.Queue, e.Held, CountModel(e.Limit, e.Model), e.Wanted)
 }
 
 // Fits returns nil if a queue may hold the request as well: if it and all of its ancestors stay

@@ -305,7 +305,7 @@ func reduced(wanted, sums, parent map[string]Amount) map[string]Amount {
 func overcommitted(parent, model string, sums, guaranteed map[string]Amount) Problem {
 	return Problem{GuaranteeExceedsParent, fmt.Sprintf(
 		"the children of %s are guaranteed %s together, but %s only %s: raise what %s is guaranteed, or lower the guarantees of its children. Until then each gets its part of it",
-		parent, countModel(sums[model], model), parent, guaranteed[model], parent)}
+		parent, CountModel(sums[model], model), parent, guaranteed[model], parent)}
 }
 
 // Problem returns what is wrong with a queue; nil if nothing is.

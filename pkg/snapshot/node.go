@@ -145,6 +145,14 @@ func Unusable(node *corev1.Node) (reason, problem string) {
 	return "TooManyGPUs", fmt.Sprintf("The node has %d GPUs, of which gpu-scheduler uses %d: more of one node are not supported", count, placement.MaxCards)
 }
 
+// InstalledGPUs returns how many GPUs a node has, whether they can be used now or not, and in whatever form.
+func InstalledGPUs(node *corev1.Node) int64 {
+	if listed, err := inventory.Parse(node.Annotations[inventory.Annotation]); err == nil {
+		return int64(len(listed.GPUs))
+	}
+	return max(quantity(node.Status.Capacity, v1.ResourceGPU), quantity(node.Status.Capacity, v1.ResourceNVIDIAGPU))
+}
+
 // hasSlices reports whether there are MIG slices that the kubelet should offer.
 func hasSlices(divided []Divided) bool {
 	return slices.ContainsFunc(divided, func(gpu Divided) bool { return len(gpu.Slices) > 0 && gpu.Health == inventory.Healthy })

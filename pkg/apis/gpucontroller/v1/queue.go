@@ -28,6 +28,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Share",type=string,JSONPath=`.status.usage.factor`,description="Share of the GPU time used lately, over the share that is due by weight"
 // +kubebuilder:printcolumn:name="GPU-hours",type=string,JSONPath=`.status.usage.gpuHours`,priority=1,description="GPU time of the queue in all"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the queue works as its spec says"
+// +kubebuilder:printcolumn:name="Effective",type=string,JSONPath=`.status.conditions[?(@.type=="Effective")].status`,description="Whether the cluster has what the spec is about"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="What is wrong with the queue"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must have at most 63 lower-case letters, digits and '-', beginning and ending with a letter or digit, because it is the value of the label falldio.com/queue"
@@ -218,13 +219,29 @@ const (
 	ReasonInvalidSelector = "InvalidSelector"
 )
 
+// ConditionQueueEffective is True while nothing about the cluster makes parts of the spec void, and otherwise False with
+// one of the reasons below.
+const ConditionQueueEffective = "Effective"
+
+// Reasons of the condition Effective.
+const (
+	// ReasonQueueEffective: nothing is void.
+	ReasonQueueEffective = "Effective"
+	// ReasonUnknownModel: no node has a GPU model that the spec names.
+	ReasonUnknownModel = "UnknownModel"
+	// ReasonGuaranteeExceedsCluster: more is guaranteed than the cluster has.
+	ReasonGuaranteeExceedsCluster = "GuaranteeExceedsCluster"
+	// ReasonLimitBelowPod: a Pod waits that asks for more than the limit.
+	ReasonLimitBelowPod = "LimitBelowPod"
+)
+
 // GPUQueueStatus is what the controller observed last. It is at most a minute old.
 type GPUQueueStatus struct {
 	// observedGeneration is the metadata.generation that this status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are the queue's conditions: Ready, with the reason if it is not.
+	// conditions are the queue's conditions: Ready and Effective, with the reason if it is not.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

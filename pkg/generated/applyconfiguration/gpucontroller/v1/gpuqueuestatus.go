@@ -16,7 +16,7 @@ import (
 type GPUQueueStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation that this status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are the queue's conditions: Ready, with the reason if it is not.
+	// conditions are the queue's conditions: Ready and Effective, with the reason if it is not.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// summary has the columns of "kubectl get gpuqueues".
 	Summary *GPUQueueSummaryApplyConfiguration `json:"summary,omitempty"`

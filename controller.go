@@ -185,6 +185,7 @@ func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.
 		Pods:       pods,
 		NotReady:   c.notReady(ctx, pods),
 		OtherNodes: func(pod *corev1.Pod, than []string) bool { return c.otherNodes(ctx, pod, than) },
+		EvictedFor: func(pod *corev1.Pod) v1.InterruptionReason { return c.evictedFor(ctx, task.UID, pod) },
 		HasService: c.hasService(task),
 		Lookup: func(name string) *v1.GPUTask {
 			other, err := c.tasks.GPUTasks(key.Namespace).Get(name)

@@ -13,11 +13,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -61,6 +63,18 @@ func (d *dependencies) notReady(ctx context.Context, pods []*corev1.Pod) map[str
 		klog.FromContext(ctx).Error(err, "Can't read some nodes of this task's Pods: its status may not say that they are not ready")
 	}
 	return found
+}
+
+// evictedFor returns what a Pod of a task was evicted for. Its node is read from the API server: evictions are rare.
+func (d *dependencies) evictedFor(ctx context.Context, task types.UID, pod *corev1.Pod) v1.InterruptionReason {
+	if d.rescheduling.Moves(task) {
+		return v1.InterruptionMoved
+	}
+	node, err := d.clients.kube.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
+	if err == nil && node.Spec.Unschedulable {
+		return v1.InterruptionDrained
+	}
+	return v1.InterruptionEvicted // also if the node has gone meanwhile, or can't be read
 }
 
 // otherNodes reports whether there are nodes for a Pod that are none of the given ones, however full

@@ -105,7 +105,7 @@ func (w *statusWriter) reportChange(ctx context.Context, task *v1.GPUTask, statu
 		w.metrics.startDuration.Observe(w.clock.Since(task.CreationTimestamp.Time).Seconds())
 	}
 	for _, event := range gputask.Events(&task.Status, status) {
-		if (event.Reason == gputask.ReasonPodLost || event.Reason == string(v1.InterruptionEvicted)) && w.rescheduling.Moves(task.UID) {
+		if (event.Reason == gputask.ReasonPodLost || event.Reason == string(v1.InterruptionMoved)) && w.rescheduling.Moves(task.UID) {
 			continue // the MovePlan's Event explains it better
 		}
 		w.recorder.Event(task, event.Type, event.Reason, event.Message)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -203,4 +204,14 @@ func TestAnElasticGangGrowsAndShrinks(t *testing.T) {
 			want: wanted{phase: v1.PhaseRunning, message: "1 Pod succeeded; waiting for 1 Pod to stop", completed: "0"},
 		},
 	})
+}
+
+func TestATaskThatHasSucceededDoesNotWaitForANodeForGood(t *testing.T) {
+	t.Parallel()
+	task := makeTask("scan").with(func(t *v1.GPUTask) { t.Spec.Completions = new(int32(2)) }).phase(v1.PhaseRunning).started(time.Minute).
+		condition(v1.ConditionScheduled, metav1.ConditionFalse, reasonUnschedulable)
+	status := decideAt(t, task, 0, pods(task.pod(0, 0).succeeded(), task.pod(1, 0).succeeded()), nil).Status
+	if status.Phase != v1.PhaseSucceeded || !meta.IsStatusConditionTrue(status.Conditions, v1.ConditionScheduled) {
+		t.Errorf("it is %s, with the conditions %+v", status.Phase, status.Conditions)
+	}
 }

@@ -68,6 +68,9 @@ type Input struct {
 	// OtherNodes reports whether there are nodes for a Pod that are none of the given ones. It is only called for tasks
 	// that fail otherwise; nil if it can't be told, and there are none.
 	OtherNodes func(pod *corev1.Pod, than []string) bool
+	// EvictedFor returns what a Pod was evicted for: InterruptionMoved, InterruptionDrained, or else InterruptionEvicted,
+	// which nil stands for. It is called for the first of several Pods only.
+	EvictedFor func(pod *corev1.Pod) v1.InterruptionReason
 	// Refusal is why the last creation of an object was refused, nil if it was not.
 	Refusal *Refusal
 	// Admission is what the queueing system that the task is submitted to says; nil if it is
@@ -247,6 +250,7 @@ func (d *decision) succeed() {
 		d.status.Message = message + "; " + d.untilStopped(active)
 		return
 	}
+	d.setCondition(v1.ConditionScheduled, metav1.ConditionTrue, reasonScheduled, "") // what waited last is not needed any more
 	d.finish(v1.PhaseSucceeded, v1.ConditionSucceeded, reason, message)
 }
 

@@ -11,42 +11,60 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
-// interrupt records in a status that a Pod was taken away, if it says so and that is not known: Pods that are taken
+// interrupt records in the status that a Pod was taken away, if it says so and that is not known: Pods that are taken
 // away together are one interruption.
-func interrupt(status *v1.GPUTaskStatus, pod *corev1.Pod) {
+func (d *decision) interrupt(pod *corev1.Pod) {
 	found := interruptionOf(pod)
 	if found == nil {
 		return
 	}
-	last := status.LastInterruption
-	if last != nil && (!found.Time.After(last.Time.Time) || last.EndTime == nil && last.Reason == found.Reason && last.Message == found.Message) {
+	if saved := (&checkpoint.Pod{Pod: pod, Task: d.Task.Annotations}).Last(); !saved.IsZero() {
+		found.SavedTime = new(metav1.NewTime(saved).Rfc3339Copy())
+	}
+	last := d.status.LastInterruption
+	if saved := found.SavedTime; saved != nil && isInterrupted(d.status) && (last.SavedTime == nil || last.SavedTime.Before(saved)) {
+		last.SavedTime = saved // a Pod that is stopped may still save its work
+	}
+	if last != nil && (!found.Time.After(last.Time.Time) || last.EndTime == nil && isSame(last, found)) {
 		return
 	}
-	status.LastInterruption = found
+	if found.Reason == v1.InterruptionEvicted && d.EvictedFor != nil {
+		found.Reason = d.EvictedFor(pod)
+	}
+	d.status.LastInterruption = found
+}
+
+// isSame reports whether Pods were taken away for the same cause. What evictions were for is known of the first only.
+func isSame(last, found *v1.Interruption) bool {
+	reason := last.Reason
+	if reason == v1.InterruptionMoved || reason == v1.InterruptionDrained {
+		reason = v1.InterruptionEvicted
+	}
+	return reason == found.Reason && last.Message == found.Message
 }
 
 // interruptionOf returns why and when a Pod was taken away; nil if it does not say so.
 func interruptionOf(pod *corev1.Pod) *v1.Interruption {
-	if !podfacts.IsDisrupted(pod) {
+	reason, at := podfacts.Interruption(pod)
+	if reason == "" {
 		return nil
 	}
 	condition := podfacts.Condition(pod, corev1.DisruptionTarget)
-	found := &v1.Interruption{Time: condition.LastTransitionTime, Node: pod.Spec.NodeName, Message: shorten(cmp.Or(pod.Status.Message, condition.Message))}
-	switch condition.Reason {
-	case corev1.PodReasonPreemptionByScheduler:
-		found.Reason, found.Message = v1.InterruptionPreempted, shorten(condition.Message)
-	case "EvictionByEvictionAPI":
-		found.Reason, found.Message = v1.InterruptionEvicted, "" // it always says the same
-	case "DeletionByTaintManager", "DeletionByPodGC":
-		found.Reason = v1.InterruptionNodeLost
-	case corev1.PodReasonTerminationByKubelet:
-		found.Reason = v1.InterruptionStoppedByNode
+	found := &v1.Interruption{Time: at, Reason: reason, Node: pod.Spec.NodeName, Message: cmp.Or(pod.Status.Message, condition.Message)}
+	switch reason {
+	case v1.InterruptionPreempted:
+		found.Message = condition.Message
+	case v1.InterruptionEvicted:
+		found.Message = "" // it always says the same
+	case v1.InterruptionDisrupted:
+		found.Message = cmp.Or(found.Message, condition.Reason)
 	default:
-		found.Reason, found.Message = v1.InterruptionDisrupted, cmp.Or(found.Message, condition.Reason)
 	}
+	found.Message = shorten(found.Message)
 	return found
 }
 
@@ -78,6 +96,10 @@ func InterruptionText(of *v1.Interruption, at string) string {
 	switch of.Reason {
 	case v1.InterruptionPreempted:
 		text = "preempted" + at
+	case v1.InterruptionMoved:
+		text = "moved from " + node + at
+	case v1.InterruptionDrained:
+		text = "evicted from " + node + at + ", which is drained"
 	case v1.InterruptionEvicted:
 		text = "evicted from " + node + at
 	case v1.InterruptionNodeLost:
@@ -88,6 +110,9 @@ func InterruptionText(of *v1.Interruption, at string) string {
 	}
 	if of.Message != "" {
 		text += ": " + of.Message
+	}
+	if of.SavedTime != nil {
+		text += "; its work was saved at " + of.SavedTime.UTC().Format(time.DateTime) + " UTC"
 	}
 	return text
 }

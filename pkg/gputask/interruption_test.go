@@ -89,3 +89,60 @@ func TestWhatTheControllerStopsItselfIsNoInterruption(t *testing.T) {
 		t.Errorf("the status has %+v", status.LastInterruption)
 	}
 }
+
+func TestATaskSaysWhatItsPodsWereEvictedFor(t *testing.T) {
+	t.Parallel()
+	for purpose, want := range map[v1.InterruptionReason]string{
+		v1.InterruptionMoved:   "moved from node a at ",
+		v1.InterruptionDrained: "evicted from node a at ",
+		v1.InterruptionEvicted: "evicted from node a at ",
+	} {
+		task := makeTask("train").replicas(2).phase(v1.PhaseRunning).started(24*time.Hour).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning)
+		asked := 0
+		in := input(task, pods(task.pod(0, 0).stoppedAt(0, "EvictionByEvictionAPI", ""), task.pod(1, 0).stoppedAt(time.Second, "EvictionByEvictionAPI", "")))
+		in.Now = now.Add(2 * time.Second)
+		in.EvictedFor = func(*corev1.Pod) v1.InterruptionReason {
+			asked++
+			return purpose
+		}
+		plan, err := Decide(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := plan.Status.LastInterruption
+		if last == nil || last.Reason != purpose || !strings.HasPrefix(plan.Status.Message, want) {
+			t.Errorf("%s: the status has %+v and says %q", purpose, last, plan.Status.Message)
+		}
+		if drained := strings.Contains(plan.Status.Message, ", which is drained"); drained != (purpose == v1.InterruptionDrained) {
+			t.Errorf("%s: it says %q", purpose, plan.Status.Message)
+		}
+		if asked != 1 {
+			t.Errorf("%s: it asked %d times about two Pods", purpose, asked)
+		}
+	}
+}
+
+func TestAnInterruptionSaysWhenTheWorkWasSaved(t *testing.T) {
+	t.Parallel()
+	task := makeTask("train").phase(v1.PhaseRunning).started(24*time.Hour).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning)
+	saved := func(after time.Duration) podBuilder {
+		pod := task.pod(0, 0).stoppedAt(0, corev1.PodReasonPreemptionByScheduler, "task big needs its place")
+		return pod.with(func(p *corev1.Pod) {
+			p.Annotations = map[string]string{v1.AnnotationLastCheckpoint: now.Add(after).UTC().Format(time.RFC3339)}
+		})
+	}
+	status := decideAt(t, task, time.Second, pods(saved(-time.Minute)), nil).Status
+	if got := status.LastInterruption.SavedTime; got == nil || !got.Time.Equal(now.Add(-time.Minute)) {
+		t.Errorf("it was saved at %v", got)
+	}
+	// It saves its work while it stops.
+	task.Status = status
+	status = decideAt(t, task, 20*time.Second, pods(saved(10*time.Second)), nil).Status
+	if got := status.LastInterruption.SavedTime; got == nil || !got.Time.Equal(now.Add(10*time.Second)) {
+		t.Errorf("it was saved at %v", got)
+	}
+	want := "; its work was saved at " + now.Add(10*time.Second).UTC().Format(time.DateTime) + " UTC"
+	if !strings.Contains(status.Message, want) {
+		t.Errorf("the message is %q, want %q in it", status.Message, want)
+	}
+}

@@ -350,8 +350,8 @@ type Interruption struct {
 	// +required
 	Time metav1.Time `json:"time"`
 
-	// reason is what happened to them: Preempted, Evicted, NodeLost, StoppedByNode or, if it is nothing of that,
-	// Disrupted.
+	// reason is what happened to them: Preempted, Moved, Drained, Evicted, NodeLost, StoppedByNode or, if it is nothing
+	// of that, Disrupted.
 	// +required
 	Reason InterruptionReason `json:"reason"`
 
@@ -363,6 +363,10 @@ type Interruption struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
+	// savedTime is when the Pods, or one of them, saved their work last; absent if that is not known.
+	// +optional
+	SavedTime *metav1.Time `json:"savedTime,omitempty"`
+
 	// endTime is when the task ran again; absent until then.
 	// +optional
 	EndTime *metav1.Time `json:"endTime,omitempty"`
@@ -370,14 +374,18 @@ type Interruption struct {
 
 // InterruptionReason is what takes Pods away.
 //
-// +kubebuilder:validation:Enum=Preempted;Evicted;NodeLost;StoppedByNode;Disrupted
+// +kubebuilder:validation:Enum=Preempted;Moved;Drained;Evicted;NodeLost;StoppedByNode;Disrupted
 type InterruptionReason string
 
 // What takes Pods away.
 const (
 	// InterruptionPreempted: the scheduler needed their places for others.
 	InterruptionPreempted InterruptionReason = "Preempted"
-	// InterruptionEvicted: somebody asked the API for evictions, as kubectl drain and the rescheduler do.
+	// InterruptionMoved: the rescheduler evicted them to start them elsewhere, as a MovePlan says.
+	InterruptionMoved InterruptionReason = "Moved"
+	// InterruptionDrained: they were evicted from a node that is cordoned, as kubectl drain does.
+	InterruptionDrained InterruptionReason = "Drained"
+	// InterruptionEvicted: somebody else asked the API for evictions.
 	InterruptionEvicted InterruptionReason = "Evicted"
 	// InterruptionNodeLost: their node has gone, or could not be reached, or had a taint that they don't tolerate.
 	InterruptionNodeLost InterruptionReason = "NodeLost"

@@ -656,6 +656,10 @@ func (in *GPUTaskStatus) DeepCopy() *GPUTaskStatus {
 func (in *Interruption) DeepCopyInto(out *Interruption) {
 	*out = *in
 	in.Time.DeepCopyInto(&out.Time)
+	if in.SavedTime != nil {
+		in, out := &in.SavedTime, &out.SavedTime
+		*out = (*in).DeepCopy()
+	}
 	if in.EndTime != nil {
 		in, out := &in.EndTime, &out.EndTime
 		*out = (*in).DeepCopy()

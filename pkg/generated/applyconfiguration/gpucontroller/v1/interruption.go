@@ -17,13 +17,15 @@ import (
 type InterruptionApplyConfiguration struct {
 	// time is when.
 	Time *metav1.Time `json:"time,omitempty"`
-	// reason is what happened to them: Preempted, Evicted, NodeLost, StoppedByNode or, if it is nothing of that,
-	// Disrupted.
+	// reason is what happened to them: Preempted, Moved, Drained, Evicted, NodeLost, StoppedByNode or, if it is nothing
+	// of that, Disrupted.
 	Reason *gpucontrollerv1.InterruptionReason `json:"reason,omitempty"`
 	// node is the node that the Pods, or one of them, were on.
 	Node *string `json:"node,omitempty"`
 	// message is what is known beyond that: for whom a Pod was preempted, for example.
 	Message *string `json:"message,omitempty"`
+	// savedTime is when the Pods, or one of them, saved their work last; absent if that is not known.
+	SavedTime *metav1.Time `json:"savedTime,omitempty"`
 	// endTime is when the task ran again; absent until then.
 	EndTime *metav1.Time `json:"endTime,omitempty"`
 }
@@ -63,6 +65,14 @@ func (b *InterruptionApplyConfiguration) WithNode(value string) *InterruptionApp
 // If called multiple times, the Message field is set to the value of the last call.
 func (b *InterruptionApplyConfiguration) WithMessage(value string) *InterruptionApplyConfiguration {
 	b.Message = &value
+	return b
+}
+
+// WithSavedTime sets the SavedTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SavedTime field is set to the value of the last call.
+func (b *InterruptionApplyConfiguration) WithSavedTime(value metav1.Time) *InterruptionApplyConfiguration {
+	b.SavedTime = &value
 	return b
 }
 

@@ -15,7 +15,9 @@ import (
 	schedulerapi "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/clock"
 
+	"falldio.github.io/gpu-controller/scheduler/eventfilter"
 	"falldio.github.io/gpu-controller/scheduler/replaced"
 )
 
@@ -44,7 +46,8 @@ func setup(ctx context.Context, opts *options.Options, plugins ...app.Option) (*
 	}
 	var profiles []schedulerapi.KubeSchedulerProfile
 	with := &completed.ComponentConfig
-	made, err := scheduler.New(ctx, completed.Client, completed.InformerFactory, completed.DynInformerFactory, completed.EventBroadcaster.NewRecorder,
+	made, err := scheduler.New(ctx, completed.Client, completed.InformerFactory, completed.DynInformerFactory,
+		eventfilter.Wrap(completed.EventBroadcaster.NewRecorder, clock.RealClock{}),
 		scheduler.WithComponentConfigVersion(with.APIVersion),
 		scheduler.WithKubeConfig(completed.KubeConfig),
 		scheduler.WithProfiles(with.Profiles...),

@@ -13,10 +13,10 @@ import (
 	"falldio.github.io/gpu-controller/pkg/preemption"
 )
 
-// noVictims is the message if no preemption helps, and noVictimsInTime if the time was up before
+// NoVictims is the message of Preempt if no preemption helps, and noVictimsInTime if the time was up before
 // that was known.
 const (
-	noVictims       = "preempting Pods of a lower priority would not help"
+	NoVictims       = "preempting Pods of a lower priority would not help"
 	noVictimsInTime = "in the time for one search, no Pods of a lower priority were found whose preemption would help"
 )
 
@@ -86,7 +86,7 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, s *search, pr
 	case found.plan == nil && found.arriving:
 		return "Pods of a lower priority are being bound"
 	case found.plan == nil:
-		text := noVictims
+		text := NoVictims
 		if found.late {
 			text = noVictimsInTime
 		}

@@ -244,8 +244,8 @@ func TestTwoPreemptionsDoNotSpendTheSameBudget(t *testing.T) {
 	}
 	<-deleted
 	f.decide(second)
-	if got := f.Preempt(t.Context(), second); got != noVictims {
-		t.Errorf("while the first victim leaves: the message is %q, want %q", got, noVictims)
+	if got := f.Preempt(t.Context(), second); got != NoVictims {
+		t.Errorf("while the first victim leaves: the message is %q, want %q", got, NoVictims)
 	}
 }
 
@@ -286,8 +286,8 @@ func TestNobodyIsPreempted(t *testing.T) {
 	}{
 		"by a Pod that does not want it":       {[]*corev1.Pod{pod("p", 1, prioritized(5), func(p *corev1.Pod) { p.Spec.PreemptionPolicy = &never })}, "its preemption policy is Never"},
 		"by Pods above their gang's minimum":   {[]*corev1.Pod{at(pod("g-0", 1, in("g", 1, 0), prioritized(5)), "b", 0), pod("g-1", 1, in("g", 1, 1), prioritized(5))}, "Pods above the gang's minimum"},
-		"by a Pod that is larger than all":     {[]*corev1.Pod{pod("p", 8, prioritized(5))}, noVictims},
-		"by a Pod of the same priority":        {[]*corev1.Pod{pod("p", 1, prioritized(1))}, noVictims},
+		"by a Pod that is larger than all":     {[]*corev1.Pod{pod("p", 8, prioritized(5))}, NoVictims},
+		"by a Pod of the same priority":        {[]*corev1.Pod{pod("p", 1, prioritized(1))}, NoVictims},
 		"by a gang of which too few are there": {[]*corev1.Pod{pod("g-0", 1, in("g", 2, 0), prioritized(5))}, ""},
 		"by a gang that makes no sense":        {[]*corev1.Pod{pod("g-0", 1, in("g", -2, 0), prioritized(5))}, ""},
 	}

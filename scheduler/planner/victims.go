@@ -104,7 +104,7 @@ func (v *victimFinder) nobodyFor(attempt *gangs.Attempt, limited, reclaims bool)
 	case limited:
 		return "", true
 	default:
-		return noVictims, true
+		return NoVictims, true
 	}
 }
 

@@ -62,7 +62,7 @@ func TestNobodyIsPreemptedInVain(t *testing.T) {
 	// Two more nodes would be needed even without the Pods of low priority; Pods of
 	// equal priority are not preempted.
 	s.createPods(gang{name: "wants", pods: 2, gpus: 4, priority: medium, infeasible: true})
-	s.waitForRefusal("wants", "preempting Pods of a lower priority would not help")
+	s.waitForRefusal("wants", "too few free GPUs")
 	polite := s.podOf(gang{name: "never", gpus: 2, priority: s.politePriority(), infeasible: true}, 0)
 	s.eventually("the API server knows the PriorityClass", func() (bool, string) {
 		_, err := s.kube.CoreV1().Pods(s.namespace).Create(t.Context(), polite, metav1.CreateOptions{})

@@ -131,7 +131,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	}
 	outcome := p.planner.Preempt(ctx, pod)
 	result := nominatedFor(p.planner.Evictor().Nominated(pod))
-	if outcome != "" {
+	if outcome != "" && outcome != planner.NoVictims { // what it waits for is said without that
 		return result, unresolvable("preemption: " + outcome)
 	}
 	return result, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)

@@ -8,13 +8,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/command"
-	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 )
 
 // version is set by the linker: see the Makefile.
@@ -31,9 +29,7 @@ func main() {
 	case interrupted && errors.Is(err, context.Canceled):
 		os.Exit(130) // the exit code that shells report after Ctrl-C
 	default:
-		for _, failure := range command.Errors(err) {
-			fmt.Fprintln(show.Safe(os.Stderr), "error:", failure)
-		}
+		command.Report(os.Stderr, err)
 		os.Exit(command.ExitCode(err))
 	}
 }

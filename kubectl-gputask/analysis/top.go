@@ -260,6 +260,12 @@ func (t *Top) Total() Sum {
 	return total
 }
 
+// Sum counts the GPUs of the node by their use.
+func (u *NodeUse) Sum() (sum Sum) {
+	sum.add(u)
+	return sum
+}
+
 func (s *Sum) add(node *NodeUse) {
 	s.Nodes++
 	for _, card := range node.GPUs {

@@ -38,6 +38,13 @@ func Suspend(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, su
 	return false, err
 }
 
+// Scale sets spec.replicas of a task. The API server says for which tasks that can be done.
+func Scale(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, replicas int32) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"replicas":%d}}`, task.UID, replicas)
+	_, err := clients.Tasks.FalldioV1().GPUTasks(task.Namespace).Patch(ctx, task.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+	return err
+}
+
 // Delete deletes a task, and the garbage collector then its Pods.
 func Delete(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) error {
 	return clients.Tasks.FalldioV1().GPUTasks(task.Namespace).Delete(ctx, task.Name, metav1.DeleteOptions{

@@ -110,8 +110,20 @@ func Events(ctx context.Context, clients *Clients, namespace string, uid types.U
 
 // PodWarnings returns the Warning Events about the Pods of a namespace, in no order.
 func PodWarnings(ctx context.Context, clients *Clients, namespace string) ([]corev1.Event, error) {
-	selector := fields.Set{"involvedObject.kind": "Pod", "type": corev1.EventTypeWarning}.AsSelector().String()
-	list, err := clients.Kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
+	return podEvents(ctx, clients, namespace, fields.Set{"type": corev1.EventTypeWarning})
+}
+
+// PodEvents returns the Events about Pods with these names, and about those that had the names before, in no order.
+func PodEvents(ctx context.Context, clients *Clients, namespace string, names []string) ([]corev1.Event, error) {
+	events, err := podEvents(ctx, clients, namespace, fields.Set{})
+	return slices.DeleteFunc(events, func(event corev1.Event) bool {
+		return event.InvolvedObject.Kind != "Pod" || !slices.Contains(names, event.InvolvedObject.Name)
+	}), err
+}
+
+func podEvents(ctx context.Context, clients *Clients, namespace string, selected fields.Set) ([]corev1.Event, error) {
+	selected["involvedObject.kind"] = "Pod"
+	list, err := clients.Kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: selected.AsSelector().String()})
 	if err != nil {
 		return nil, err
 	}

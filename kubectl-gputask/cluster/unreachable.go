@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -50,6 +51,9 @@ func Explained(err error) error {
 	if apierrors.IsUnauthorized(err) {
 		return fmt.Errorf("the API server does not accept your credentials, which may have expired: log in again (%w)", err)
 	}
+	if IsNotInstalled(err) {
+		return fmt.Errorf("this cluster does not have what is asked for: is gpu-controller installed, see docs/installation.md? (%w)", err)
+	}
 	var request *url.Error
 	if !errors.As(err, &request) {
 		return err
@@ -79,4 +83,9 @@ func Explained(err error) error {
 		return fmt.Errorf("no cluster: %s does not answer: is this machine in the cluster's network?", server)
 	}
 	return err
+}
+
+// IsNotInstalled reports whether the API server does not know a kind of objects.
+func IsNotInstalled(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -157,6 +157,7 @@ func TestTop(t *testing.T) {
 	tests := []struct{ name, golden, args string }{
 		{"one character for each GPU", "top", "top --metrics=false"},
 		{"in colours", "top-colours", "top --metrics=false --color=always"},
+		{"a line for each node", "top-nodes", "top nodes --metrics=false"},
 		{"as YAML", "top-yaml", "top --metrics=false -o yaml"},
 		{"with other levels", "top-levels", "top --metrics=false --topology-levels=pool=falldio.com/node-pool"},
 		{"without agents", "top-no-agents", "top"},

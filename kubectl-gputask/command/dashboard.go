@@ -197,7 +197,8 @@ func (d *page) token() (string, error) {
 	return token, nil
 }
 
-// userName returns the name of the user that the API server takes us for. An API server that does not say it is no error.
+// userName returns the name of the user that the API server takes us for. If the API server does not say it, that is
+// no error.
 func userName(ctx context.Context, clients *cluster.Clients) (string, error) {
 	review, err := clients.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {

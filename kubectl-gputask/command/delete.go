@@ -30,9 +30,13 @@ type deletion struct {
 func newDelete(s *session) *cobra.Command {
 	d := &deletion{session: s}
 	command := &cobra.Command{
-		Use:   "delete (NAME... | -l SELECTOR | --all)",
-		Short: "Delete tasks and their Pods",
+		Use:     "delete (NAME... | -l SELECTOR | --all)",
+		Aliases: []string{"cancel"},
+		Short:   "Delete tasks and their Pods; also called cancel",
 		Long: `Delete tasks and their Pods.
+
+Its other name is "cancel": as after Slurm's scancel, the task has stopped, is in no list any
+more and does not come back; "usage" still counts what it has used. "suspend" stops a task that is to go on later.
 
 By default it returns when the Pods are gone as well, so that their GPUs are free. A task
 that can't be deleted does not keep the others.`,

@@ -5,11 +5,14 @@ package command
 
 import (
 	"errors"
+	"fmt"
+	"io"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/util/exec"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 )
 
 // joined returns nothing, the only error, or all of them together. Errors lists them again.
@@ -34,9 +37,22 @@ func Errors(err error) []error {
 	return list
 }
 
+// Report writes the errors of a command for a terminal, one in a line.
+func Report(to io.Writer, err error) {
+	for _, failure := range Errors(err) {
+		fmt.Fprintln(show.Safe(to), "error:", failure)
+	}
+}
+
+// timedOut is the exit code after a time limit, that of timeout(1).
+const timedOut = 124
+
 // ExitCode returns the exit code that an error of a command calls for: that of the command
-// run by exec, otherwise 1.
+// run by exec, 124 if nothing but a time limit is to blame, otherwise 1.
 func ExitCode(err error) int {
+	if list := Errors(err); len(list) == 1 && errors.Is(list[0], errTimeout) {
+		return timedOut
+	}
 	var remote exec.ExitError
 	if errors.As(err, &remote) && remote.Exited() && remote.ExitStatus() > 0 {
 		return remote.ExitStatus()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/kubectl/pkg/util/interrupt"
 	"k8s.io/kubectl/pkg/util/term"
@@ -89,7 +88,7 @@ func (e *execution) run(ctx context.Context, clients *cluster.Clients, args []st
 
 // pod returns the chosen Pod, which runs.
 func (e *execution) pod(ctx context.Context, clients *cluster.Clients, name string) (*corev1.Pod, error) {
-	task, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).Get(ctx, name, metav1.GetOptions{})
+	task, err := taskNamed(ctx, clients, name)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +114,7 @@ func (e *execution) pod(ctx context.Context, clients *cluster.Clients, name stri
 // none, it is left as it is.
 func (e *execution) terminal() *term.TTY {
 	// Signals cancel the context of the command; the process does not end by them here.
-	terminal := &term.TTY{In: e.In, Out: e.Out, Parent: interrupt.New(func(os.Signal) {})}
+	terminal := &term.TTY{In: e.In, Out: e.rawOut, Parent: interrupt.New(func(os.Signal) {})}
 	if e.tty {
 		terminal.Raw = terminal.IsTerminalIn()
 		if !terminal.Raw {
@@ -126,7 +125,7 @@ func (e *execution) terminal() *term.TTY {
 }
 
 func (e *execution) stream(ctx context.Context, executor remotecommand.Executor, terminal *term.TTY) error {
-	options := remotecommand.StreamOptions{Stdout: e.Out, Tty: terminal.Raw}
+	options := remotecommand.StreamOptions{Stdout: e.rawOut, Tty: terminal.Raw}
 	if e.stdin {
 		options.Stdin = e.In
 	}

@@ -102,7 +102,7 @@ func (e *explanation) answers(ctx context.Context, clients *cluster.Clients, obs
 	for _, name := range names {
 		answer, found := view.Explain(clients.Namespace, name)
 		if !found {
-			failures = append(failures, fmt.Errorf("there is no task %q in namespace %s", name, clients.Namespace))
+			failures = append(failures, missingTask(nil, name, clients.Namespace))
 			continue
 		}
 		answer.Warnings = analysis.PodWarnings(warnings, observedPods(observed, answer.Task))

@@ -35,18 +35,18 @@ func messages(err error) []string {
 
 func TestOneTaskThatFailsDoesNotKeepTheOthers(t *testing.T) {
 	t.Parallel()
-	const missing = `gputasks.falldio.com "nobody" not found`
+	const missing = `there is no task "nobody" in namespace default`
 	tests := []struct {
 		name, args string
 		want       []string
 		out        string
 	}{
-		{"delete", "delete nobody broken none --wait=false", []string{missing, `gputasks.falldio.com "none" not found`}, "gputask.falldio.com/broken deleted\n"},
+		{"delete", "delete nobody broken none --wait=false", []string{missing, `there is no task "none" in namespace default`}, "gputask.falldio.com/broken deleted\n"},
 		{"delete ignores only what is missing", "delete pod/a broken nobody --wait=false --ignore-not-found", []string{"pod/a: is not the name of a GPUTask"}, "gputask.falldio.com/broken deleted\n"},
 		{"suspend", "suspend broken nobody big", []string{missing, "task broken can't be suspended: it has Failed"}, "gputask.falldio.com/big suspended\n"},
 		{"list", "list nobody big -o name", []string{missing}, "gputask.falldio.com/big\n"},
 		{"describe", "describe big nobody -o name", []string{missing}, "gputask.falldio.com/big\n"},
-		{"explain", "explain nobody big -o jsonpath={.items[*].task.metadata.name}", []string{`there is no task "nobody" in namespace default`}, "big"},
+		{"explain", "explain nobody big -o jsonpath={.items[*].task.metadata.name}", []string{missing}, "big"},
 		{"rerun", "rerun nobody big broken", []string{missing, "task big can't be run again: it has not finished, it is Pending"}, "gputask.falldio.com/broken-r2 created from broken\n"},
 	}
 	for _, test := range tests {

@@ -160,7 +160,7 @@ func (p *prefixes) of(pod *corev1.Pod) string {
 		return ""
 	}
 	index, _ := strconv.Atoi(pod.Labels[v1.LabelIndex]) // 0 if it has none
-	return p.logs.page().Paint(colourOf(index), fmt.Sprintf("%-*s |", p.width, pod.Name)) + " "
+	return p.logs.page().Paint(colourOf(index), fmt.Sprintf("%-*s |", p.width, show.Harmless(pod.Name))) + " "
 }
 
 // writer returns what writes lines as a whole, so that those of several Pods don't mix.
@@ -168,7 +168,7 @@ func (l *logs) writer(prefix string) func(string) {
 	return func(line string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		fmt.Fprint(l.Out, prefix, line, "\n")
+		fmt.Fprint(l.rawOut, prefix, line, "\n")
 	}
 }
 

@@ -105,7 +105,7 @@ func TestLogsOfSeveralTasks(t *testing.T) {
 	t.Parallel()
 	f := withTasks(t)
 	err := f.run("logs", "small-0", "nobody", "small-1", "gputask.falldio.com/small-0")
-	if got := errorText(err); got != `gputasks.falldio.com "nobody" not found` {
+	if got := errorText(err); got != `there is no task "nobody" in namespace default` {
 		t.Errorf("error %q", got)
 	}
 	if got := f.out.String(); got != "small-0 | fake logs\nsmall-1 | fake logs\n" {

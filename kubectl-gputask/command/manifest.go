@@ -40,8 +40,8 @@ func (s *session) readTask(file string) (*v1.GPUTask, error) {
 	return tasks[0], nil
 }
 
-// overlaid returns a task with what another one sets instead, as "kubectl patch" does: containers, variables, volumes and
-// mounts are merged by their names.
+// overlaid returns a task with what another one sets instead, as "kubectl patch" does: containers, variables, volumes
+// and mounts are merged by their names.
 func overlaid(base, over *v1.GPUTask) (*v1.GPUTask, error) {
 	original, err := json.Marshal(base)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/change"
@@ -174,8 +175,17 @@ func newPlanShow(s *session) *cobra.Command {
 	return command
 }
 
-func (s *session) showPlan(ctx context.Context, clients *cluster.Clients, name string, o *output, watch bool) error {
+// planNamed returns a plan.
+func planNamed(ctx context.Context, clients *cluster.Clients, name string) (*v1.MovePlan, error) {
 	plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && !cluster.IsNotInstalled(err) {
+		return nil, absent{err, fmt.Sprintf("there is no MovePlan %q: `kubectl gputask plan` lists them", name)}
+	}
+	return plan, err
+}
+
+func (s *session) showPlan(ctx context.Context, clients *cluster.Clients, name string, o *output, watch bool) error {
+	plan, err := planNamed(ctx, clients, name)
 	if err != nil {
 		return err
 	}
@@ -195,7 +205,7 @@ func (s *session) showPlan(ctx context.Context, clients *cluster.Clients, name s
 		if err := s.pause(ctx); err != nil {
 			return err
 		}
-		if plan, err = clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{}); err != nil {
+		if plan, err = planNamed(ctx, clients, name); err != nil {
 			return err
 		}
 	}
@@ -224,7 +234,7 @@ func (s *session) newPlanChange(
 		RunE: s.onCluster(func(ctx context.Context, clients *cluster.Clients, names []string) error {
 			var failures []error
 			for _, name := range names {
-				plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
+				plan, err := planNamed(ctx, clients, name)
 				if err != nil {
 					failures = append(failures, err)
 					continue

@@ -174,7 +174,7 @@ func keysAndValues(flag string, texts []string) (map[string]string, error) {
 	return values, nil
 }
 
-// containerOf returns the name of the container of a task that gets the GPUs: it is the only one, or has a name of ours.
+// containerOf returns the name of the container of a task that gets the GPUs: the only one, or the one named by us.
 func containerOf(task *v1.GPUTask) string {
 	if template := task.Spec.Template; template != nil && len(template.Spec.Containers) == 1 {
 		return template.Spec.Containers[0].Name

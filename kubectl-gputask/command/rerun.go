@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/change"
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
@@ -77,7 +76,7 @@ func (r *rerunning) run(ctx context.Context, clients *cluster.Clients, args []st
 
 // rerun creates one task anew.
 func (r *rerunning) rerun(ctx context.Context, clients *cluster.Clients, name string) (*v1.GPUTask, error) {
-	old, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).Get(ctx, name, metav1.GetOptions{})
+	old, err := taskNamed(ctx, clients, name)
 	if err != nil {
 		return nil, err
 	}

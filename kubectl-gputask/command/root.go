@@ -20,17 +20,20 @@ import (
 // session is one run of the program: its environment and the flags of all commands.
 type session struct {
 	*Environment
-	// rawErrOut is ErrOut for what a container writes: a terminal may carry it out.
-	rawErrOut io.Writer
-	config    *genericclioptions.ConfigFlags
-	colour    string
+	// rawOut and rawErrOut are Out and ErrOut for what a container writes: a terminal may carry it out.
+	rawOut, rawErrOut io.Writer
+	config            *genericclioptions.ConfigFlags
+	colour            string
 }
 
 // New returns the program's root command.
 func New(given *Environment) *cobra.Command {
 	environment := *given
 	environment.ErrOut = show.Safe(given.ErrOut)
-	s := &session{Environment: &environment, rawErrOut: given.ErrOut, config: genericclioptions.NewConfigFlags(true)}
+	if given.Terminal { // files and programs get names and templates as they are
+		environment.Out = show.Safe(given.Out)
+	}
+	s := &session{Environment: &environment, rawOut: given.Out, rawErrOut: given.ErrOut, config: genericclioptions.NewConfigFlags(true)}
 	root := &cobra.Command{
 		Use:   "kubectl-gputask",
 		Short: "Run GPUTasks, and find out why they wait",
@@ -55,7 +58,7 @@ and the rescheduler, so that they never disagree.`,
 	complete(root, "namespace", s.values(namespaces))
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"}, &cobra.Group{ID: groupCluster, Title: "Cluster:"})
 	root.AddCommand(
-		newRun(s), newList(s), newDescribe(s), newLogs(s), newExec(s), newSuspend(s), newResume(s), newRerun(s), newDelete(s),
+		newRun(s), newList(s), newDescribe(s), newLogs(s), newExec(s), newSuspend(s), newResume(s), newRerun(s), newScale(s), newWait(s), newDelete(s),
 		newExplain(s), newWhatIf(s), newQueue(s), newTop(s), newDashboard(s), newUsage(s), newPlan(s), newReplay(s), newVersion(s),
 		newOptions(s),
 	)

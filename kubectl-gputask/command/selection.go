@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
@@ -49,9 +50,8 @@ func (l *selection) several(names []string) bool { return len(names) != 1 }
 // find returns the chosen tasks: named ones in their order, others by name. Names without a
 // task are errors beside the tasks that there are.
 func (l *selection) find(ctx context.Context, s *session, clients *cluster.Clients, args []string) ([]v1.GPUTask, []error) {
-	api := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace)
 	if len(args) == 0 {
-		list, err := api.List(ctx, metav1.ListOptions{LabelSelector: l.selector})
+		list, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).List(ctx, metav1.ListOptions{LabelSelector: l.selector})
 		if err != nil {
 			return nil, []error{fmt.Errorf("listing gputasks: %w", err)}
 		}
@@ -64,7 +64,7 @@ func (l *selection) find(ctx context.Context, s *session, clients *cluster.Clien
 	names, failures := taskNames(args)
 	var tasks []v1.GPUTask
 	for _, name := range names {
-		task, err := api.Get(ctx, name, metav1.GetOptions{})
+		task, err := taskNamed(ctx, clients, name)
 		if err != nil {
 			failures = append(failures, err)
 			if ctx.Err() != nil {
@@ -75,6 +75,28 @@ func (l *selection) find(ctx context.Context, s *session, clients *cluster.Clien
 		tasks = append(tasks, *task)
 	}
 	return tasks, failures
+}
+
+// absent is the API server's error about an object that does not exist, in words of ours.
+type absent struct {
+	error
+	text string
+}
+
+func (e absent) Error() string { return e.text }
+func (e absent) Unwrap() error { return e.error }
+
+func missingTask(cause error, name, namespace string) error {
+	return absent{cause, fmt.Sprintf("there is no task %q in namespace %s", name, namespace)}
+}
+
+// taskNamed returns a task of the namespace.
+func taskNamed(ctx context.Context, clients *cluster.Clients, name string) (*v1.GPUTask, error) {
+	task, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && !cluster.IsNotInstalled(err) {
+		return nil, missingTask(err, name, clients.Namespace)
+	}
+	return task, err
 }
 
 // noTasks tells that a choice is empty, which is no error.

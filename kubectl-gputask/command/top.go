@@ -25,12 +25,14 @@ type top struct {
 	interval time.Duration
 	metrics  bool
 	urls     []string
+	// nodes is true if a table of the nodes is wanted instead.
+	nodes bool
 }
 
 func newTop(s *session) *cobra.Command {
 	t := &top{session: s}
 	command := &cobra.Command{
-		Use:   "top",
+		Use:   "top [nodes]",
 		Short: "Show how the GPUs of all nodes are used, and what there is room for",
 		Long: `Show how the GPUs of all nodes are used, and what there is room for.
 
@@ -38,12 +40,17 @@ One character for each GPU, nodes by leaf. Below, for the shapes of Pods that ta
 for the most and for 1, 2, 4 and 8 GPUs: how many fit, how much of what is free they
 can't use (stranded), and the largest gang that one domain has room for.
 
+"top nodes" is a table with a line for each node instead.
+
 How busy the GPUs are is asked of the node agents, through the API server; that takes
 the right to get pods/proxy in the namespace nodeagent-system.`,
-		GroupID:           groupCluster,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: noCompletion,
-		RunE:              func(command *cobra.Command, _ []string) error { return t.run(command.Context()) },
+		GroupID:   groupCluster,
+		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{"nodes"},
+		RunE: func(command *cobra.Command, args []string) error {
+			t.nodes = len(args) > 0
+			return t.run(command.Context())
+		},
 	}
 	flags := command.Flags()
 	flags.BoolVarP(&t.watch, "watch", "w", false, "refresh until Ctrl-C")
@@ -111,7 +118,7 @@ func (t *top) refresh(ctx context.Context, clients *cluster.Clients, observed *c
 		return err
 	}
 	if t.Terminal {
-		fmt.Fprint(t.Out, clearScreen)
+		fmt.Fprint(t.rawOut, clearScreen)
 	}
 	if t.isText() {
 		fmt.Fprintln(t.Out, t.Clock.Now().UTC().Format("15:04:05 UTC"))
@@ -133,7 +140,11 @@ func (t *top) write(ctx context.Context, to *session, clients *cluster.Clients, 
 		return t.printValue(to.Out, answer)
 	}
 	page := to.page()
-	show.Top(page, answer)
+	if t.nodes {
+		show.Nodes(page, answer)
+	} else {
+		show.Top(page, answer)
+	}
 	if note != nil {
 		fmt.Fprintf(page, "\nUtilisation is not known for all GPUs: %v\n", note)
 	}

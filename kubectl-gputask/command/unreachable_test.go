@@ -89,6 +89,8 @@ func TestAnAPIServerThatCanNotBeAsked(t *testing.T) {
 	t.Parallel()
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
+	bare := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(bare.Close)
 	stranger := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(stranger.Close)
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) }))
@@ -101,6 +103,7 @@ func TestAnAPIServerThatCanNotBeAsked(t *testing.T) {
 		"a certificate of somebody else": {"--server=" + stranger.URL, "the certificate of " + stranger.URL + " is from nobody that the kubeconfig trusts, which may be that of an earlier cluster: get a new kubeconfig"},
 		"a certificate that has expired": {"--server=" + old.URL + " --certificate-authority=" + authority, "the certificate of " + old.URL + " is not valid now, it is for 2023-11-21 to 2024-11-21: renew it, or set this machine's clock"},
 		"credentials that have expired":  {"--server=" + refusing.URL, "the API server does not accept your credentials, which may have expired: log in again ("},
+		"no gpu-controller":              {"--server=" + bare.URL, "this cluster does not have what is asked for: is gpu-controller installed, see docs/installation.md? ("},
 		"no answer":                      {"--request-timeout=1s --server=" + silent.URL, "no cluster: " + silent.URL + " does not answer: is this machine in the cluster's network?"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,11 +25,12 @@ import (
 
 // Description is a task with its Pods and Events.
 type Description struct {
-	Task   *v1.GPUTask
-	Pods   []*corev1.Pod
-	Events []corev1.Event
-	// Warnings are those of its Pods.
-	Warnings []analysis.PodWarning
+	Task *v1.GPUTask
+	Pods []*corev1.Pod
+	// Events are those of the task and of its Pods.
+	Events []analysis.FoldedEvent
+	// FailedPod is a Pod that has failed, and LastLines what it wrote last; empty if that is not known.
+	FailedPod, LastLines string
 }
 
 // Describe writes all details of a task.
@@ -62,7 +63,29 @@ func Describe(p *Page, d *Description) {
 	describePods(p, d.Pods)
 	describeConditions(p, task.Status.Conditions)
 	describeEvents(p, d.Events)
-	warnings(p, d.Warnings)
+	if d.LastLines != "" {
+		p.Title("Last lines of the log of " + d.FailedPod)
+		for line := range strings.Lines(d.LastLines) {
+			p.Printf("  %s\n", strings.TrimRight(line, "\n"))
+		}
+	}
+	if hint := hintFor(task); hint != "" {
+		p.Printf("\n%s\n", hint)
+	}
+}
+
+// hintFor returns the command that says or does more about a task in its phase.
+func hintFor(task *v1.GPUTask) string {
+	switch task.Status.Phase {
+	case v1.PhasePending, v1.PhaseWaiting:
+		return "Why:  kubectl gputask explain " + task.Name
+	case v1.PhaseSuspended:
+		return "Go on:  kubectl gputask resume " + task.Name
+	case v1.PhaseFailed:
+		return "Logs:  kubectl gputask logs " + task.Name
+	default:
+		return ""
+	}
 }
 
 func mapText(values map[string]string) string {
@@ -245,14 +268,23 @@ func describeConditions(p *Page, conditions []metav1.Condition) {
 	t.sectionIfAny(p, "Conditions")
 }
 
-func describeEvents(p *Page, events []corev1.Event) {
-	t := newTable("AGE", "TYPE", "REASON", "FROM", "MESSAGE")
-	for i := range events {
-		event := &events[i]
-		from := cmp.Or(event.ReportingController, event.Source.Component)
-		t.add(p.Age(analysis.TimeOf(event)), event.Type, event.Reason, from, oneLine(event.Message))
+// shownEvents limits how many different Events are shown: the latest.
+const shownEvents = 20
+
+func describeEvents(p *Page, events []analysis.FoldedEvent) {
+	t := newTable("AGE", "TYPE", "REASON", "ABOUT", "FROM", "MESSAGE")
+	for i := range events[max(len(events)-shownEvents, 0):] {
+		event := &events[max(len(events)-shownEvents, 0)+i]
+		age := p.Age(event.Last)
+		if event.Count > 1 {
+			age += fmt.Sprintf(" (×%d over %s)", event.Count, span(event.Last.Sub(event.First)))
+		}
+		t.add(age, event.Type, event.Reason, abbreviate(event.Objects, 1), event.From, oneLine(event.Message))
 	}
 	t.section(p, "Events")
+	if earlier := len(events) - shownEvents; earlier > 0 {
+		p.Printf("  and %s\n", plural.Count(earlier, "earlier one"))
+	}
 }
 
 // shownWarnings limits how many different warnings are shown.

@@ -11,15 +11,24 @@ import (
 )
 
 // harmless replaces what a terminal would carry out instead of showing it, except for our own styles: texts of the
-// cluster may be anybody's. ESC and CR are shown as kubectl shows them; the others are backspace and the one-character
-// forms of escape sequences (C1).
-var harmless = strings.NewReplacer(slices.Concat(ownStyles(), []string{"\x1b", "^[", "\r", `\r`, "\b", `\b`}, oneCharacterForms())...)
+// cluster may be anybody's. ESC, CR and backspace are shown as kubectl shows them.
+var harmless = strings.NewReplacer(slices.Concat(ownStyles(), []string{"\x1b", "^[", "\r", `\r`, "\b", `\b`}, controls())...)
 
-func oneCharacterForms() []string {
+// controls returns pairs that show the other control characters by their numbers: the one-character forms of escape
+// sequences (C1) among them, and what changes the direction of a text.
+func controls() []string {
 	var pairs []string
-	for c := '\u0080'; c <= '\u009f'; c++ {
-		pairs = append(pairs, string(c), fmt.Sprintf(`\u%04x`, c))
+	add := func(first, last rune) {
+		for c := first; c <= last; c++ {
+			if c != '\n' && c != '\t' {
+				pairs = append(pairs, string(c), fmt.Sprintf(`\u%04x`, c))
+			}
+		}
 	}
+	add('\u0000', '\u001f')
+	add('\u007f', '\u009f')
+	add('\u202a', '\u202e')
+	add('\u2066', '\u2069')
 	return pairs
 }
 
@@ -32,6 +41,9 @@ func ownStyles() []string {
 	}
 	return pairs
 }
+
+// Harmless returns a text that a terminal only shows.
+func Harmless(text string) string { return harmless.Replace(text) }
 
 // Safe returns a writer of text for a terminal that shows the escape sequences of others instead of having them carried
 // out. A sequence of our own must not be split between two writes.

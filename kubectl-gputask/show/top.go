@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -154,7 +155,7 @@ func legend(p *Page, top *analysis.Top) {
 		p.Printf("  %s %s %s MIG slices all free, some held, all held", p.Paint(Green, "o"), p.Paint(Purple, "m"), p.Paint(Blue, "M"))
 	}
 	if top.Metered {
-		p.Printf("  %s", p.Paint(Faint, "42% utilisation"))
+		p.Printf("  %s", p.Paint(Faint, "% utilisation"))
 	}
 	p.Printf("\n")
 }
@@ -164,33 +165,53 @@ func sumText(s *analysis.Sum) string {
 }
 
 func models(p *Page, top *analysis.Top) {
-	heading := []string{"MODEL", "POOL", "NODES", "GPUS", "FREE", "SHARED", "BUSY", "RESERVED", "CLOSED", "UNHEALTHY"}
+	t := newTable(slices.Concat([]string{"MODEL", "POOL", "NODES"}, useHeading(top))...)
+	for i := range top.Models {
+		m := &top.Models[i]
+		t.add(slices.Concat([]any{cmp.Or(m.Model, "<unknown>"), orNone(m.Pool), m.Nodes}, useCells(&m.Sum, top))...)
+	}
+	t.section(p, "GPUs")
+}
+
+// Nodes writes how the GPUs of each node are used, as a table.
+func Nodes(p *Page, top *analysis.Top) {
+	t := newTable(slices.Concat([]string{"NODE", "MODEL", "POOL", "LEAF"}, useHeading(top), []string{"NOTICE"})...)
+	for i := range top.Leaves {
+		for j := range top.Leaves[i].Nodes {
+			node := &top.Leaves[i].Nodes[j]
+			sum := node.Sum()
+			t.add(slices.Concat([]any{node.Name, cmp.Or(node.Model, "<unknown>"), orNone(node.Pool), top.Leaves[i].Name}, useCells(&sum, top), []any{node.Notice})...)
+		}
+	}
+	t.write(p)
+	problems(p, top.Problems)
+}
+
+// useHeading returns the titles of the columns that say how GPUs are used.
+func useHeading(top *analysis.Top) []string {
+	heading := []string{"GPUS", "FREE", "SHARED", "BUSY", "RESERVED", "CLOSED", "UNHEALTHY"}
 	if len(top.Profiles) > 0 {
 		heading = append(heading, "DIVIDED")
 	}
 	if top.Metered {
 		heading = append(heading, "UTILISATION")
 	}
-	t := newTable(heading...)
-	for i := range top.Models {
-		m := &top.Models[i]
-		row := []any{
-			cmp.Or(m.Model, "<unknown>"), orNone(m.Pool), m.Nodes, m.GPUs, coloured(m.Free, Green), m.Shared,
-			m.Busy, coloured(m.Reserved, Yellow), m.Closed, coloured(m.Unhealthy, Red),
-		}
-		if len(top.Profiles) > 0 {
-			row = append(row, m.Divided)
-		}
-		switch {
-		case !top.Metered:
-		case m.Utilization == nil:
-			row = append(row, "<unknown>")
-		default:
-			row = append(row, percent(*m.Utilization))
-		}
-		t.add(row...)
+	return heading
+}
+
+func useCells(s *analysis.Sum, top *analysis.Top) []any {
+	row := []any{s.GPUs, coloured(s.Free, Green), s.Shared, s.Busy, coloured(s.Reserved, Yellow), s.Closed, coloured(s.Unhealthy, Red)}
+	if len(top.Profiles) > 0 {
+		row = append(row, s.Divided)
 	}
-	t.section(p, "GPUs")
+	switch {
+	case !top.Metered:
+		return row
+	case s.Utilization == nil:
+		return append(row, "<unknown>")
+	default:
+		return append(row, percent(*s.Utilization))
+	}
 }
 
 // profiles writes how many MIG slices there are.

@@ -297,7 +297,7 @@ func (d *decision) finish(phase v1.GPUTaskPhase, condition, reason, message stri
 
 func (d *decision) suspend() {
 	if d.pause("Suspended", "spec.suspend is true", "suspending") {
-		d.status.Message = "suspended: set spec.suspend to false to go on"
+		d.status.Message = "suspended: kubectl gputask resume " + d.Task.Name
 	}
 }
 

@@ -57,7 +57,7 @@ func TestACommandAboutSeveralTasksReportsAllErrors(t *testing.T) {
 	if code != 1 || out != "gputask.falldio.com/a suspended\ngputask.falldio.com/b suspended\n" {
 		t.Errorf("exit code %d, output:\n%s", code, out)
 	}
-	want := "error: gputasks.falldio.com \"nobody\" not found\nerror: gputasks.falldio.com \"none\" not found\n"
+	want := fmt.Sprintf("error: there is no task %q in namespace %s\nerror: there is no task %q in namespace %s\n", "nobody", s.namespace, "none", s.namespace)
 	if errOut != want {
 		t.Errorf("errors:\n%swant:\n%s", errOut, want)
 	}

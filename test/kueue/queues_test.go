@@ -31,7 +31,7 @@ func TestATaskRunsWhenKueueAdmitsIt(t *testing.T) {
 	second := s.submit("second", "team-a", 1, endsAfter("1s"))
 	s.becomes("second", v1.PhaseSuspended, "waiting for quota in Kueue's queue")
 	s.patch("first", `{"spec": {"suspend": true}}`)
-	s.becomes("first", v1.PhaseSuspended, "set spec.suspend to false")
+	s.becomes("first", v1.PhaseSuspended, "kubectl gputask resume")
 	s.becomes("second", v1.PhaseSucceeded, "")
 	s.conditionBecomes(second, kueue.Finished, metav1.ConditionTrue, "Succeeded")
 	s.patch("first", `{"spec": {"suspend": false}}`)

@@ -253,18 +253,18 @@ func TestDecide(t *testing.T) {
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).failed(2*time.Second), gang().pod(2, 0).running("b")),
 			want: wanted{
 				phase:    v1.PhaseRunning,
-				message:  "running on a, b, node-1; Pod train-1: container gpu-task ended with exit code 1; restart 1 of 6 at 12:00:08 UTC",
+				message:  "running on a, b, node-1; Pod train-1: container gpu-task ended with exit code 1; restart 1 of 6 at 2026-11-21T12:00:08Z",
 				restarts: 1, again: 8 * time.Second,
 			},
 		},
 
 		"a failure is counted and its Pod kept for its log until the restart": {
 			task: single(), pods: pods(single().pod(0, 0).failed(2 * time.Second)),
-			want: wanted{phase: v1.PhasePending, message: "Pod train: container gpu-task ended with exit code 1; restart 1 of 6 at 12:00:08 UTC", restarts: 1, again: 8 * time.Second},
+			want: wanted{phase: v1.PhasePending, message: "Pod train: container gpu-task ended with exit code 1; restart 1 of 6 at 2026-11-21T12:00:08Z", restarts: 1, again: 8 * time.Second},
 		},
 		"a failure that was counted is not counted again": {
 			task: single().restarted(1, 2*time.Second), pods: pods(single().pod(0, 0).failed(2 * time.Second)),
-			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6 at 12:00:08 UTC", restarts: 1, again: 8 * time.Second},
+			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6 at 2026-11-21T12:00:08Z", restarts: 1, again: 8 * time.Second},
 		},
 		"after the backoff the failed Pod makes room": {
 			task: single().restarted(1, 10*time.Second), pods: pods(single().pod(0, 0).failed(10 * time.Second)),
@@ -280,7 +280,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a failed Pod that somebody deleted does not shorten the backoff": {
 			task: single().restarted(2, 10*time.Second),
-			want: wanted{phase: v1.PhasePending, message: "restart 2 of 6 at 12:00:10 UTC", restarts: 2, again: 10 * time.Second},
+			want: wanted{phase: v1.PhasePending, message: "restart 2 of 6 at 2026-11-21T12:00:10Z", restarts: 2, again: 10 * time.Second},
 		},
 		"one failure more than the limit fails the task and keeps the Pod": {
 			task: single().backoffLimit(1).restarted(1, time.Minute), pods: pods(single().pod(0, 1).failed(time.Second)),
@@ -335,7 +335,7 @@ func TestDecide(t *testing.T) {
 				t.Status.PodRestarts = []v1.PodRestarts{{Index: 0, Count: 7, LastFailureTime: *ago(599 * time.Second)}, {Index: 1, Count: 1, LastFailureTime: *ago(0)}}
 			}).backoffLimit(20),
 			pods: pods(gang().pod(2, 0).running("a")),
-			want: wanted{phase: v1.PhasePending, message: "restart 8 of 20 at 12:00:01 UTC", restarts: 8, again: time.Second},
+			want: wanted{phase: v1.PhasePending, message: "restart 8 of 20 at 2026-11-21T12:00:01Z", restarts: 8, again: time.Second},
 		},
 		"a Pod that ends well while its task fails does not save it": {
 			task: single().condition(v1.ConditionFailureTarget, metav1.ConditionTrue, v1.ReasonDeadlineExceeded),
@@ -443,7 +443,7 @@ func TestDecide(t *testing.T) {
 				p.Status.Phase, p.Status.Reason = corev1.PodFailed, "OutOffalldio.com/gpu"
 				p.CreationTimestamp = *ago(4 * time.Second)
 			})),
-			want: wanted{phase: v1.PhasePending, message: "has refused Pod train: OutOffalldio.com/gpu; attempt 2 at 12:00:06 UTC", again: 6 * time.Second},
+			want: wanted{phase: v1.PhasePending, message: "has refused Pod train: OutOffalldio.com/gpu; attempt 2 at 2026-11-21T12:00:06Z", again: 6 * time.Second},
 		},
 		"a Pod that is being deleted is neither a failure nor replaced before it is gone": {
 			task: single(), pods: pods(single().pod(0, 0).failed(time.Second).deletedAgo(5 * time.Second)),
@@ -601,12 +601,12 @@ func TestDecide(t *testing.T) {
 		"a Pod that nodes refuse again and again waits longer each time": {
 			task: single().with(refused(3, time.Hour)),
 			pods: pods(refusedPod(15 * time.Second)),
-			want: wanted{phase: v1.PhasePending, message: "has refused Pod train: no GPU is left; attempt 5 at 12:01:05 UTC", again: 65 * time.Second},
+			want: wanted{phase: v1.PhasePending, message: "has refused Pod train: no GPU is left; attempt 5 at 2026-11-21T12:01:05Z", again: 65 * time.Second},
 		},
 		"a refusal counts once": {
 			task: single().with(refused(3, 15*time.Second)),
 			pods: pods(refusedPod(15 * time.Second)),
-			want: wanted{phase: v1.PhasePending, message: "attempt 4 at 12:00:25 UTC", again: 25 * time.Second},
+			want: wanted{phase: v1.PhasePending, message: "attempt 4 at 2026-11-21T12:00:25Z", again: 25 * time.Second},
 		},
 		"a task that nodes refuse for hours fails": {
 			task: single().with(refused(20, time.Hour)),
@@ -619,13 +619,13 @@ func TestDecide(t *testing.T) {
 			change: func(in *Input) {
 				in.OtherNodes = func(_ *corev1.Pod, than []string) bool { return slices.Equal(than, []string{"broken"}) }
 			},
-			want: wanted{phase: v1.PhasePending, message: "node broken has refused Pod train: no GPU is left; attempt 22 at 12:09:45 UTC", again: 585 * time.Second},
+			want: wanted{phase: v1.PhasePending, message: "node broken has refused Pod train: no GPU is left; attempt 22 at 2026-11-21T12:09:45Z", again: 585 * time.Second},
 		},
 		"a task goes on while one of many nodes may take it": {
 			task:   single().with(refused(99, time.Hour)).with(rememberMany),
 			pods:   pods(refusedPod(15 * time.Second).with(func(p *corev1.Pod) { p.Spec.NodeName = "another" })),
 			change: anyOther,
-			want:   wanted{phase: v1.PhasePending, message: "attempt 101 at 12:09:45 UTC", again: 585 * time.Second},
+			want:   wanted{phase: v1.PhasePending, message: "attempt 101 at 2026-11-21T12:09:45Z", again: 585 * time.Second},
 		},
 		"a task that many nodes refuse for a day fails": {
 			task:   single().with(refused(100, time.Hour)).with(rememberMany),

@@ -4,10 +4,10 @@
 package gputask
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +25,7 @@ func (d *decision) reportEstimate() {
 		}
 		if estimate := StartEstimateOf(m.pod); estimate != nil {
 			d.status.EstimatedStart = estimate
-			d.status.Message += "; " + estimateText(estimate, d.Now)
+			d.status.Message += "; " + estimateText(estimate)
 			return
 		}
 	}
@@ -33,8 +33,8 @@ func (d *decision) reportEstimate() {
 
 // The bounds of a StartEstimate in the status of a task, as in the CRD's schema.
 const (
-	maxEstimateQueue  = 63
-	maxEstimateBehind = 253
+	maxEstimateQueue = 63
+	maxEstimateWork  = 253
 )
 
 // StartEstimateOf returns when a waiting Pod is expected to start; nil if the scheduler has not said it.
@@ -54,21 +54,27 @@ func StartEstimateOf(pod *corev1.Pod) *v1.StartEstimate {
 			return nil
 		}
 	}
-	if utf8.RuneCountInString(estimate.Queue) > maxEstimateQueue {
+	if utf8.RuneCountInString(estimate.Queue) > maxEstimateQueue || estimate.AssumedRuntimeSeconds < 0 {
 		return nil
 	}
-	if behind := []rune(estimate.Behind); len(behind) > maxEstimateBehind {
-		estimate.Behind = string(behind[:maxEstimateBehind-1]) + "…"
-	}
+	estimate.Behind, estimate.AssumedFor = shortWork(estimate.Behind), shortWork(estimate.AssumedFor)
 	return estimate
+}
+
+// shortWork shortens the name of work if it is too long.
+func shortWork(name string) string {
+	if runes := []rune(name); len(runes) > maxEstimateWork {
+		return string(runes[:maxEstimateWork-1]) + "…"
+	}
+	return name
 }
 
 // maxYear is the last that a time in JSON can have.
 const maxYear = 9999
 
-// estimateText says when a task is expected to start: "3rd in queue vision; expected to start
-// between 14:10 and 14:40 UTC, when train-7 (8 GPUs) ends".
-func estimateText(estimate *v1.StartEstimate, now time.Time) string {
+// estimateText says when a task is expected to start, and what that assumes: "3rd in queue vision; expected to start
+// between 2026-11-27T14:10:00Z and 2026-11-27T14:40:00Z, after train-7 (8 GPUs) ends".
+func estimateText(estimate *v1.StartEstimate) string {
 	var parts []string
 	if estimate.Position > 0 {
 		place := ordinal(int(estimate.Position)) + " in line"
@@ -77,24 +83,42 @@ func estimateText(estimate *v1.StartEstimate, now time.Time) string {
 		}
 		parts = append(parts, place)
 	}
-	earliest, latest := clockTime(estimate.Earliest.Time, now), clockTime(estimate.Latest.Time, now)
-	when := fmt.Sprintf("expected to start between %s and %s UTC", earliest, latest)
-	if earliest == latest {
-		when = fmt.Sprintf("expected to start at %s UTC", latest)
+	parts = append(parts, expectedText(estimate))
+	if estimate.AssumedRuntimeSeconds > 0 {
+		parts = append(parts, assumedText(estimate))
 	}
-	if estimate.Behind != "" {
-		when += ", when " + estimate.Behind + " ends"
-	}
-	return strings.Join(append(parts, when), "; ")
+	return strings.Join(parts, "; ")
 }
 
-// clockTime formats a time of today as 15:04, and others with their date.
-func clockTime(at, now time.Time) string {
-	at, now = at.UTC(), now.UTC()
-	if at.YearDay() == now.YearDay() && at.Year() == now.Year() {
-		return at.Format("15:04")
+func expectedText(estimate *v1.StartEstimate) string {
+	text := "expected to start "
+	if estimate.Backfill {
+		text += "before some of those ahead of it, "
 	}
-	return at.Format("2006-01-02 15:04")
+	if estimate.Rough {
+		text += "roughly "
+	}
+	if earliest, latest := timeText(estimate.Earliest.Time), timeText(estimate.Latest.Time); earliest == latest {
+		text += "at " + latest
+	} else {
+		text += "between " + earliest + " and " + latest
+	}
+	if estimate.Behind != "" {
+		text += ", after " + estimate.Behind + " ends"
+	}
+	return text
+}
+
+func assumedText(estimate *v1.StartEstimate) string {
+	return fmt.Sprintf("no run time is known for %s: %s assumed", cmp.Or(estimate.AssumedFor, "work before it"), hoursText(estimate.AssumedRuntimeSeconds))
+}
+
+// hoursText formats a number of seconds: "4 h", "90 min".
+func hoursText(seconds int64) string {
+	if seconds%3600 == 0 {
+		return fmt.Sprintf("%d h", seconds/3600)
+	}
+	return fmt.Sprintf("%d min", (seconds+59)/60)
 }
 
 // ordinal returns "1st", "2nd", "3rd", "4th", "11th".

@@ -16,31 +16,46 @@ import (
 
 func TestWhenATaskIsExpectedToStart(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, 11, 23, 13, 0, 0, 0, time.UTC)
 	at := func(hour, minute int) metav1.Time {
-		return metav1.NewTime(time.Date(2026, 11, 23, hour, minute, 0, 0, time.UTC))
+		return metav1.NewTime(time.Date(2026, 11, 23, hour, minute, 0, 0, time.UTC).In(time.FixedZone("New York", -5*3600)))
 	}
+	between := v1.StartEstimate{Earliest: at(14, 10), Likely: at(14, 20), Latest: at(26, 40)}
+	with := func(change func(*v1.StartEstimate)) v1.StartEstimate {
+		estimate := between
+		change(&estimate)
+		return estimate
+	}
+	const interval = "between 2026-11-23T14:10:00Z and 2026-11-24T02:40:00Z"
 	tests := map[string]struct {
 		estimate v1.StartEstimate
 		want     string
 	}{
-		"with everything that is known": {
-			v1.StartEstimate{Earliest: at(14, 10), Likely: at(14, 20), Latest: at(14, 40), Queue: "vision", Position: 3, Behind: "train-7 (8 GPUs)"},
-			"3rd in queue vision; expected to start between 14:10 and 14:40 UTC, when train-7 (8 GPUs) ends",
+		"in a queue, after work that runs": {
+			with(func(e *v1.StartEstimate) { e.Queue, e.Position, e.Behind = "vision", 3, "train-7 (8 GPUs)" }),
+			"3rd in queue vision; expected to start " + interval + ", after train-7 (8 GPUs) ends",
 		},
 		"in no queue": {
 			v1.StartEstimate{Earliest: at(14, 10), Likely: at(14, 10), Latest: at(14, 10), Position: 11},
-			"11th in line; expected to start at 14:10 UTC",
+			"11th in line; expected to start at 2026-11-23T14:10:00Z",
 		},
-		"on another day": {
-			v1.StartEstimate{Earliest: at(23, 0), Likely: at(23, 30), Latest: at(26, 0), Queue: "vision", Position: 22},
-			"22nd in queue vision; expected to start between 23:00 and 2026-11-24 02:00 UTC",
+		"of few jobs": {with(func(e *v1.StartEstimate) { e.Rough = true }), "expected to start roughly " + interval},
+		"of an assumed run time": {
+			with(func(e *v1.StartEstimate) { e.AssumedRuntimeSeconds, e.AssumedFor = 4*3600, "gang (24 GPUs)" }),
+			"expected to start " + interval + "; no run time is known for gang (24 GPUs): 4 h assumed",
+		},
+		"of the assumed run time of work that is not named": {
+			with(func(e *v1.StartEstimate) { e.AssumedRuntimeSeconds = 5400 }),
+			"expected to start " + interval + "; no run time is known for work before it: 90 min assumed",
+		},
+		"before others": {
+			with(func(e *v1.StartEstimate) { e.Position, e.Backfill, e.Behind = 22, true, "eval (1 GPU)" }),
+			"22nd in line; expected to start before some of those ahead of it, " + interval + ", after eval (1 GPU) ends",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := estimateText(&test.estimate, now); got != test.want {
+			if got := estimateText(&test.estimate); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -63,6 +78,8 @@ func TestAnEstimateFitsIntoTheStatus(t *testing.T) {
 		"without times":                    {`{}`, false, ""},
 		"with a time that has no year":     {`{` + strings.Replace(times, "2026-11-23T14:40:00Z", "9999-12-31T23:59:59-10:00", 1) + `}`, false, ""},
 		"in a queue that can't be a queue": {`{` + times + `,"queue":"` + long + `"}`, false, ""},
+		"with a run time below 0":          {`{` + times + `,"assumedRuntimeSeconds":-1}`, false, ""},
+		"of a later version":               {`{` + times + `,"behind":"train-7 (8 GPUs)","sure":true}`, true, "train-7 (8 GPUs)"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -5,7 +5,6 @@ package gputask
 
 import (
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -80,7 +79,7 @@ func podEvents(before, after *v1.GPUTaskStatus) []Event {
 	case lost != nil && lost.Reason != v1.LossIgnored && (before.Losses == nil || lost.Count > before.Losses.Count):
 		events = append(events, Event{
 			corev1.EventTypeWarning, string(lost.Reason),
-			fmt.Sprintf("%s; attempt %d follows at %s UTC", lost.Message, lost.Count+1, lost.NextTime.UTC().Format(time.TimeOnly)),
+			fmt.Sprintf("%s; attempt %d follows at %s", lost.Message, lost.Count+1, timeText(lost.NextTime.Time)),
 		})
 	}
 	return events

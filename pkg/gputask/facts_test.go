@@ -86,15 +86,15 @@ func TestAClockThatIsBehindDoesNotShortenThePauseBeforeARestart(t *testing.T) {
 	tests := map[string]decideTest{
 		"by an hour": {
 			task: task(), pods: pods(behind(time.Hour, task().pod(0, 0).failed(time.Hour+time.Second))),
-			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6 at 12:00:10 UTC", restarts: 1, again: 10 * time.Second},
+			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6 at 2026-11-21T12:00:10Z", restarts: 1, again: 10 * time.Second},
 		},
 		"or ahead": {
 			task: task(), pods: pods(task().pod(0, 0).failed(-time.Hour)),
-			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6 at 12:00:10 UTC", restarts: 1, again: 10 * time.Second},
+			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6 at 2026-11-21T12:00:10Z", restarts: 1, again: 10 * time.Second},
 		},
 		"a right one counts": {
 			task: task(), pods: pods(behind(0, task().pod(0, 0).failed(4*time.Second))),
-			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6 at 12:00:06 UTC", restarts: 1, again: 6 * time.Second},
+			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6 at 2026-11-21T12:00:06Z", restarts: 1, again: 6 * time.Second},
 		},
 	}
 	testDecisions(t, tests)

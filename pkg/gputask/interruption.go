@@ -82,11 +82,11 @@ func interruptedText(status *v1.GPUTaskStatus) string {
 		return ""
 	}
 	last := status.LastInterruption
-	return InterruptionText(last, " at "+last.Time.UTC().Format(time.TimeOnly)+" UTC") + "; "
+	return InterruptionText(last, " at "+timeText(last.Time.Time)) + "; "
 }
 
-// InterruptionText says in words what has happened: "preempted at 15:56:02 UTC: task big (priority 100) needs its
-// place". at is the time, with a space before it; it may be empty.
+// InterruptionText says in words what has happened: "preempted at 2026-11-27T15:56:02Z: task big (priority 100)
+// needs its place". at is the time, with a space before it; it may be empty.
 func InterruptionText(of *v1.Interruption, at string) string {
 	node := "its node"
 	if of.Node != "" {

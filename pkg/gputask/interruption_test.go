@@ -27,11 +27,11 @@ func (b podBuilder) stoppedAt(after time.Duration, reason, message string) podBu
 func TestATaskSaysWhyItsPodsWereTakenAway(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ reason, message, want string }{
-		"preempted":            {corev1.PodReasonPreemptionByScheduler, "task big (priority 100) needs its place", "Preempted: preempted at 12:00:00 UTC: task big (priority 100) needs its place"},
-		"evicted":              {"EvictionByEvictionAPI", "Eviction API: evicting", "Evicted: evicted from node a at 12:00:00 UTC"},
-		"lost with its node":   {"DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", "NodeLost: lost with node a at 12:00:00 UTC: Taint manager: deleting due to NoExecute taint"},
-		"stopped by its node":  {corev1.PodReasonTerminationByKubelet, "The node was low on memory.", "StoppedByNode: stopped by node a at 12:00:00 UTC: The node was low on memory."},
-		"stopped by something": {"DeletionByDeviceTaintManager", "", "Disrupted: stopped at 12:00:00 UTC: DeletionByDeviceTaintManager"},
+		"preempted":            {corev1.PodReasonPreemptionByScheduler, "task big (priority 100) needs its place", "Preempted: preempted at 2026-11-21T12:00:00Z: task big (priority 100) needs its place"},
+		"evicted":              {"EvictionByEvictionAPI", "Eviction API: evicting", "Evicted: evicted from node a at 2026-11-21T12:00:00Z"},
+		"lost with its node":   {"DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", "NodeLost: lost with node a at 2026-11-21T12:00:00Z: Taint manager: deleting due to NoExecute taint"},
+		"stopped by its node":  {corev1.PodReasonTerminationByKubelet, "The node was low on memory.", "StoppedByNode: stopped by node a at 2026-11-21T12:00:00Z: The node was low on memory."},
+		"stopped by something": {"DeletionByDeviceTaintManager", "", "Disrupted: stopped at 2026-11-21T12:00:00Z: DeletionByDeviceTaintManager"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -205,7 +205,7 @@ func (d *decision) lossText() string {
 	if losses == nil || d.countMembers(d.awaitsLoss) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s; attempt %d at %s UTC", losses.Message, losses.Count+1, losses.NextTime.UTC().Format(time.TimeOnly))
+	return fmt.Sprintf("%s; attempt %d at %s", losses.Message, losses.Count+1, timeText(losses.NextTime.Time))
 }
 
 // awaitsLoss reports whether a member waits because Pods were lost.

@@ -210,11 +210,11 @@ func TestPodsThatDoNotStartInTimeGiveTheirGPUsBack(t *testing.T) {
 		},
 		"not those of a gang that was running before one was replaced": {
 			task: ran, pods: pods(ran.pod(0, 0).bound("a", time.Hour).running("a"), ran.pod(1, 0).createdAfter(-6*time.Minute).bound("b", 5*time.Minute).waits("ImagePullBackOff", "no such image")),
-			want: wanted{phase: v1.PhasePending, message: why + "; attempt 2 at 12:00:10 UTC", remove: []string{"train-1@0"}},
+			want: wanted{phase: v1.PhasePending, message: why + "; attempt 2 at 2026-11-21T12:00:10Z", remove: []string{"train-1@0"}},
 		},
 		"each of an array": {
 			task: array, pods: pods(array.pod(0, 0).running("a"), array.pod(1, 0).bound("b", 5*time.Minute).waits("ImagePullBackOff", "no such image")),
-			want: wanted{phase: v1.PhaseRunning, message: why + "; attempt 2 at 12:00:10 UTC", remove: []string{"train-1@0"}},
+			want: wanted{phase: v1.PhaseRunning, message: why + "; attempt 2 at 2026-11-21T12:00:10Z", remove: []string{"train-1@0"}},
 		},
 		"and fail in the end": {
 			task: task, pods: pods(task.pod(0, 0).bound("a", 5*time.Minute)),

@@ -114,5 +114,5 @@ func (d *decision) nodeRefusalText() string {
 	if !next.After(d.Now) {
 		return text
 	}
-	return fmt.Sprintf("%s; attempt %d at %s UTC", text, d.status.Refusals.Count+1, next.UTC().Format(time.TimeOnly))
+	return fmt.Sprintf("%s; attempt %d at %s", text, d.status.Refusals.Count+1, timeText(next))
 }

@@ -112,7 +112,7 @@ func (d *decision) restartText() string {
 	if next == 0 {
 		return text
 	}
-	return text + " at " + d.Now.Add(next).UTC().Format(time.TimeOnly) + " UTC"
+	return text + " at " + timeText(d.Now.Add(next))
 }
 
 // restartCause returns the failure that a task restarts after: from the condition Running

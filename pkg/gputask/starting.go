@@ -53,7 +53,7 @@ func (d *decision) startingText() string {
 		return fmt.Sprintf("%s: %s (%s)", d.podsWait(d.countNotRunning())+noCause, podOnNode(m.pod), state)
 	}
 	return fmt.Sprintf("%s: %s has not started since %s (%s): %s", d.podsWait(d.countNotRunning())+noCause,
-		podOnNode(m.pod), utc(boundAt(m.pod)), state, cmp.Or(d.notReadyText(m.pod.Spec.NodeName), missing))
+		podOnNode(m.pod), timeText(boundAt(m.pod)), state, cmp.Or(d.notReadyText(m.pod.Spec.NodeName), missing))
 }
 
 // startsSlowly reports whether a starting member has had its node for a while.

@@ -48,7 +48,7 @@ func TestWhatAPodWaitsForOnItsNodeIsSaid(t *testing.T) {
 		"with volumes that can't be mounted": {
 			task: gang, pods: pods(gang.pod(0, 0).running("a"), gang.pod(1, 0).bound("b", 5*time.Minute).waits("ContainerCreating", "").
 				condition(corev1.PodReadyToStartContainers, corev1.ConditionFalse, "", "")),
-			want: wanted{phase: v1.PhasePending, message: "1 of 2 Pods waits to start: Pod train-1 on node b has not started since 2026-11-21 11:55:00 UTC (ContainerCreating): " +
+			want: wanted{phase: v1.PhasePending, message: "1 of 2 Pods waits to start: Pod train-1 on node b has not started since 2026-11-21T11:55:00Z (ContainerCreating): " +
 				"its volumes, network or devices are not ready; its Events say why"},
 		},
 		"with an image that is large": {
@@ -58,7 +58,7 @@ func TestWhatAPodWaitsForOnItsNodeIsSaid(t *testing.T) {
 		},
 		"on a node that does not answer": {
 			task: task, pods: pods(task.pod(0, 0).bound("a", 5*time.Minute).with(func(p *corev1.Pod) { p.Status.StartTime = nil })),
-			want: wanted{phase: v1.PhasePending, message: "Pod train on node a has not started since 2026-11-21 11:55:00 UTC (Scheduled): the node has not begun with it", again: unreachableReport},
+			want: wanted{phase: v1.PhasePending, message: "Pod train on node a has not started since 2026-11-21T11:55:00Z (Scheduled): the node has not begun with it", again: unreachableReport},
 		},
 		"with an init container that takes long": {
 			task: task, pods: pods(task.pod(0, 0).bound("a", 5*time.Minute).waits("PodInitializing", "").with(func(p *corev1.Pod) {

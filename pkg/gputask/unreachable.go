@@ -123,9 +123,9 @@ func (d *decision) notReadyText(name string) string {
 	case node == nil:
 		return ""
 	case node.Silent:
-		return fmt.Sprintf("node %s has not answered since %s", name, utc(node.Since))
+		return fmt.Sprintf("node %s has not answered since %s", name, timeText(node.Since))
 	default:
-		text := fmt.Sprintf("node %s has not been ready since %s", name, utc(node.Since))
+		text := fmt.Sprintf("node %s has not been ready since %s", name, timeText(node.Since))
 		if node.Message != "" {
 			text += " (" + shorten(withoutAges(node.Message)) + ")"
 		}
@@ -149,7 +149,7 @@ func (d *decision) lostText(lost []*corev1.Pod) string {
 	limit := "; spec.unreachableNodeTimeoutSeconds can set a limit"
 	if timeout := d.unreachableTimeout(); timeout != nil {
 		since := d.NotReady[lost[0].Spec.NodeName].Since
-		limit = ", at most until " + utc(since.Add(*timeout)) + " (unreachableNodeTimeoutSeconds)"
+		limit = ", at most until " + timeText(since.Add(*timeout)) + " (unreachableNodeTimeoutSeconds)"
 	}
 	return fmt.Sprintf("%s: it is kept until the node answers, is deleted or has the taint %s%s",
 		d.mayStillRun(lost), corev1.TaintNodeOutOfService, limit)
@@ -170,8 +170,6 @@ func (d *decision) mayStillRun(pods []*corev1.Pod) string {
 	}
 	return fmt.Sprintf("%s, and Pod %s may still run there%s", d.notReadyText(first.Spec.NodeName), first.Name, others)
 }
-
-func utc(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
 // untilStopped says that Pods have to stop, and why they don't if their nodes are unreachable.
 func (d *decision) untilStopped(active int) string {

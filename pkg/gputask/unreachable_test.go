@@ -44,7 +44,7 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 			}
 		}
 	}
-	const itsWord = "node a has not been ready since 2026-11-21 11:00:00 UTC (container runtime is down)"
+	const itsWord = "node a has not been ready since 2026-11-21T11:00:00Z (container runtime is down)"
 	unseen := func() []*corev1.Pod {
 		return pods(single().pod(0, 0).with(func(p *corev1.Pod) {
 			p.Spec.NodeName = "a"
@@ -52,7 +52,7 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: bound}}
 		}))
 	}
-	const silent = "node a has not answered since 2026-11-21 11:00:00 UTC, and Pod train may still run there: " +
+	const silent = "node a has not answered since 2026-11-21T11:00:00Z, and Pod train may still run there: " +
 		"it is kept until the node answers, is deleted or has the taint node.kubernetes.io/out-of-service"
 	never := func(*Input) {}
 	notReady := func(b podBuilder) podBuilder {
@@ -83,7 +83,7 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 		},
 		"a task that runs on an unreachable node says so": {
 			task: single(), pods: pods(notReady(single().pod(0, 0).running("a"))), change: unreachableFor(time.Hour),
-			want: wanted{phase: v1.PhaseRunning, message: "running on a; node a has not answered since 2026-11-21 11:00:00 UTC, and Pod train may still run there", again: unreachableReport},
+			want: wanted{phase: v1.PhaseRunning, message: "running on a; node a has not answered since 2026-11-21T11:00:00Z, and Pod train may still run there", again: unreachableReport},
 		},
 		"so does a gang": {
 			task: single().replicas(2), pods: pods(notReady(single().replicas(2).pod(0, 0).running("a")), notReady(single().replicas(2).pod(1, 0).running("b"))), change: unreachableFor(time.Hour),
@@ -103,7 +103,7 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 		},
 		"a node that does not say why it is not ready": {
 			task: single(), pods: pods(notReady(single().pod(0, 0).running("a"))), change: saysNothing,
-			want: wanted{phase: v1.PhaseRunning, message: "node a has not been ready since 2026-11-21 11:00:00 UTC, and Pod train", again: unreachableReport},
+			want: wanted{phase: v1.PhaseRunning, message: "node a has not been ready since 2026-11-21T11:00:00Z, and Pod train", again: unreachableReport},
 		},
 		"a Pod that runs on a silent node does not hide one that does not stop on another": {
 			task: gang().suspended(), pods: oneStops(), change: oneOfEach("b", "a"),
@@ -111,11 +111,11 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 		},
 		"a Pod that does not stop on a silent node does not hide one that runs on another": {
 			task: gang(), pods: oneStops(), change: oneOfEach("a", "b"),
-			want: wanted{phase: v1.PhaseRunning, message: "running on a, b; node b has not been ready since 2026-11-21 11:00:00 UTC (container runtime is down), and Pod train-1 may still run there; ", again: unreachableReport},
+			want: wanted{phase: v1.PhaseRunning, message: "running on a, b; node b has not been ready since 2026-11-21T11:00:00Z (container runtime is down), and Pod train-1 may still run there; ", again: unreachableReport},
 		},
 		"a Pod that an unreachable node has not begun with": {
 			task: single(), pods: unseen(), change: unreachableFor(time.Hour),
-			want: wanted{phase: v1.PhasePending, message: "has not started since 2026-11-21 11:58:00 UTC (Scheduled): node a has not answered since 2026-11-21 11:00:00 UTC", again: unreachableReport},
+			want: wanted{phase: v1.PhasePending, message: "has not started since 2026-11-21T11:58:00Z (Scheduled): node a has not answered since 2026-11-21T11:00:00Z", again: unreachableReport},
 		},
 		"a Pod that a node that is ready has not begun with": {
 			task: single(), pods: unseen(), change: never,
@@ -149,11 +149,11 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 				unreachableFor(time.Hour)(in)
 				in.Config.UnreachableNodeTimeoutSeconds = new(int32(300))
 			},
-			want: wanted{phase: v1.PhasePending, message: silent + ", at most until 2026-11-21 13:00:00 UTC (unreachableNodeTimeoutSeconds)", again: unreachableCheck},
+			want: wanted{phase: v1.PhasePending, message: silent + ", at most until 2026-11-21T13:00:00Z (unreachableNodeTimeoutSeconds)", again: unreachableCheck},
 		},
 		"not before the node has been unreachable for long enough": {
 			task: single().with(forcedAfter(300)), pods: stopping(), change: unreachableFor(4 * time.Minute),
-			want: wanted{phase: v1.PhasePending, message: ", at most until 2026-11-21 12:01:00 UTC", again: unreachableCheck},
+			want: wanted{phase: v1.PhasePending, message: ", at most until 2026-11-21T12:01:00Z", again: unreachableCheck},
 		},
 		"not if the node is reachable": {
 			task: single().with(forcedAfter(300)), pods: stopping(), change: never,

@@ -202,7 +202,7 @@ func TestATaskSaysWhichNodeDoesNotAnswer(t *testing.T) {
 	}
 	silent := "node " + dead.Name + " has not answered since "
 	s.waitForMessage("train", silent)
-	s.waitForMessage("train", "UTC, and Pod train may still run there: it is kept until the node answers, is deleted or has the taint node.kubernetes.io/out-of-service")
+	s.waitForMessage("train", "Z, and Pod train may still run there: it is kept until the node answers, is deleted or has the taint node.kubernetes.io/out-of-service")
 	if event := s.waitForEvent(created, "NodeUnreachable"); !strings.Contains(event.Message, silent) {
 		t.Errorf("the Event says %q", event.Message)
 	}

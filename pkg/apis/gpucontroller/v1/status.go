@@ -455,11 +455,32 @@ type StartEstimate struct {
 	Queue string `json:"queue,omitempty"`
 	// +optional
 	Position int32 `json:"position,omitempty"`
-	// behind is what it waits for to end, in words: "train-7 (8 GPUs)". What runs in other
-	// namespaces is not named.
+	// behind is running work that has to end before it starts, the last of it, in words:
+	// "train-7 (8 GPUs)". If it waits for work that waits itself, this is what that waits for.
+	// What runs in other namespaces is not named.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Behind string `json:"behind,omitempty"`
+	// assumedRuntimeSeconds is for how long work is assumed to run of which no run time is known,
+	// if the start depends on such work; 0 if it does not. It depends on all work that is expected
+	// to end before on the nodes that it starts on, and on what that waits for in turn.
+	// assumedFor is that work, in words as in behind: of several, one.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	AssumedRuntimeSeconds int64 `json:"assumedRuntimeSeconds,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	AssumedFor string `json:"assumedFor,omitempty"`
+	// rough is true if run times that the start depends on were learned from few jobs, from fewer
+	// than 30 of one namespace with the same name, size or limit, or if work has run longer than
+	// all that these say.
+	// +optional
+	Rough bool `json:"rough,omitempty"`
+	// backfill is true if it is expected to start before work that has an earlier position in its
+	// queue: it fits beside what is booked for that. Without it, no work with an earlier position
+	// is expected to start later.
+	// +optional
+	Backfill bool `json:"backfill,omitempty"`
 	// reserved is true if its place is booked for it from then on: others use it only if
 	// they end before.
 	// +optional

@@ -23,9 +23,24 @@ type StartEstimateApplyConfiguration struct {
 	// queue is its queue; empty for none. position is its place there, from 1.
 	Queue    *string `json:"queue,omitempty"`
 	Position *int32  `json:"position,omitempty"`
-	// behind is what it waits for to end, in words: "train-7 (8 GPUs)". What runs in other
-	// namespaces is not named.
+	// behind is running work that has to end before it starts, the last of it, in words:
+	// "train-7 (8 GPUs)". If it waits for work that waits itself, this is what that waits for.
+	// What runs in other namespaces is not named.
 	Behind *string `json:"behind,omitempty"`
+	// assumedRuntimeSeconds is for how long work is assumed to run of which no run time is known,
+	// if the start depends on such work; 0 if it does not. It depends on all work that is expected
+	// to end before on the nodes that it starts on, and on what that waits for in turn.
+	// assumedFor is that work, in words as in behind: of several, one.
+	AssumedRuntimeSeconds *int64  `json:"assumedRuntimeSeconds,omitempty"`
+	AssumedFor            *string `json:"assumedFor,omitempty"`
+	// rough is true if run times that the start depends on were learned from few jobs, from fewer
+	// than 30 of one namespace with the same name, size or limit, or if work has run longer than
+	// all that these say.
+	Rough *bool `json:"rough,omitempty"`
+	// backfill is true if it is expected to start before work that has an earlier position in its
+	// queue: it fits beside what is booked for that. Without it, no work with an earlier position
+	// is expected to start later.
+	Backfill *bool `json:"backfill,omitempty"`
 	// reserved is true if its place is booked for it from then on: others use it only if
 	// they end before.
 	Reserved *bool `json:"reserved,omitempty"`
@@ -82,6 +97,38 @@ func (b *StartEstimateApplyConfiguration) WithPosition(value int32) *StartEstima
 // If called multiple times, the Behind field is set to the value of the last call.
 func (b *StartEstimateApplyConfiguration) WithBehind(value string) *StartEstimateApplyConfiguration {
 	b.Behind = &value
+	return b
+}
+
+// WithAssumedRuntimeSeconds sets the AssumedRuntimeSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AssumedRuntimeSeconds field is set to the value of the last call.
+func (b *StartEstimateApplyConfiguration) WithAssumedRuntimeSeconds(value int64) *StartEstimateApplyConfiguration {
+	b.AssumedRuntimeSeconds = &value
+	return b
+}
+
+// WithAssumedFor sets the AssumedFor field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AssumedFor field is set to the value of the last call.
+func (b *StartEstimateApplyConfiguration) WithAssumedFor(value string) *StartEstimateApplyConfiguration {
+	b.AssumedFor = &value
+	return b
+}
+
+// WithRough sets the Rough field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rough field is set to the value of the last call.
+func (b *StartEstimateApplyConfiguration) WithRough(value bool) *StartEstimateApplyConfiguration {
+	b.Rough = &value
+	return b
+}
+
+// WithBackfill sets the Backfill field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Backfill field is set to the value of the last call.
+func (b *StartEstimateApplyConfiguration) WithBackfill(value bool) *StartEstimateApplyConfiguration {
+	b.Backfill = &value
 	return b
 }
 

@@ -51,9 +51,27 @@ type Failure struct {
 	Began, Ended time.Time
 	// RetryBy is when the gang is retried if nothing happens; if it is zero, that is after Timing.Again.
 	RetryBy time.Time
+	// Awaits is what it needs.
+	Awaits Awaited
 	// Never is true if the gang would not fit even if nothing else ran: it waits for nodes.
 	Never bool
 }
+
+// Awaited is what a gang needs to start that has found no place.
+type Awaited uint8
+
+const (
+	// AwaitsRoom: others have what it needs, until they end.
+	AwaitsRoom Awaited = iota
+	// AwaitsNodes: it may be that no node suits it. Those with room are refused by kube-scheduler's filters, or it would
+	// not have fitted even if nothing else had run, and nodes have changed since.
+	AwaitsNodes
+	// AwaitsQueue: its queue does not let it start.
+	AwaitsQueue
+	// AwaitsOther: something else has to change, such as an object that does not exist, a claim that is not ready,
+	// or the gang itself. Nobody knows when that will be.
+	AwaitsOther
+)
 
 // FailAttempt records that an attempt found no place for a gang, which rests as Timing.Pauses says.
 func (r *Registry) FailAttempt(g *Group, failure Failure) {
@@ -63,6 +81,7 @@ func (r *Registry) FailAttempt(g *Group, failure Failure) {
 		failure.RetryBy = failure.Began.Add(r.timing.Again)
 	}
 	r.fail(g, failure.Began, failure.Ended, failure.RetryBy)
+	g.retry.awaits = failure.Awaits
 	if failure.Never && !g.retry.failedAt.IsZero() && !g.reconsidered {
 		r.retries.remove(g)
 		r.retries.setNever(g, true)

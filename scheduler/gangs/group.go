@@ -70,8 +70,10 @@ type retryState struct {
 	// endedAt when it ended.
 	took    time.Duration
 	endedAt time.Time
-	// never is true if the last attempt has found that it would not fit even if nothing else ran.
-	never bool
+	// awaits is what it needs, as the last attempt has found, and never is true if it would not fit even if nothing else
+	// ran.
+	awaits Awaited
+	never  bool
 	// hurried is true if it need not rest for the attempts of others. See Hurry.
 	hurried bool
 	// positions are those in the heaps of retries, counted from 1; 0 in those that it is

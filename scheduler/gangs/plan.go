@@ -307,6 +307,14 @@ func (r *Registry) Fail(g *Group, began, retryAt time.Time) {
 	r.fail(g, began, retryAt, began.Add(r.timing.Again))
 }
 
+// FailForOther is Fail for a gang that waits for something else than room.
+func (r *Registry) FailForOther(g *Group, began, retryAt time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fail(g, began, retryAt, began.Add(r.timing.Again))
+	g.retry.awaits = AwaitsOther
+}
+
 func (r *Registry) fail(g *Group, began, retryAt, retryBy time.Time) {
 	if r.groups[g.Key] != g {
 		return // it has gone meanwhile
@@ -316,7 +324,7 @@ func (r *Registry) fail(g *Group, began, retryAt, retryBy time.Time) {
 	if g.reconsidered { // the attempt did not see it
 		g.retry.at, g.retry.by = began, began
 	}
-	g.refused, g.refusals, g.retry.hurried = nil, 0, false
+	g.refused, g.refusals, g.retry.hurried, g.retry.awaits = nil, 0, false, AwaitsRoom
 	r.elect(g)
 	r.change(g)
 }

@@ -395,6 +395,48 @@ func TestAGangThatSucceedsForgetsItsFailures(t *testing.T) {
 	}
 }
 
+func TestWhatAGangAwaitsIsWhatItsLastAttemptHasFound(t *testing.T) {
+	t.Parallel()
+	alone := pod("alone")
+	tests := map[string]struct {
+		last   func(f *fixture, g *Group)
+		awaits Awaited
+		never  bool
+	}{
+		"room":   {func(f *fixture, g *Group) { f.Fail(g, f.now(), f.now()) }, AwaitsRoom, false},
+		"others": {func(f *fixture, g *Group) { f.FailForOther(g, f.now(), f.now()) }, AwaitsOther, false},
+		"its queue": {func(f *fixture, g *Group) {
+			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Awaits: AwaitsQueue})
+		}, AwaitsQueue, false},
+		"nodes": {func(f *fixture, g *Group) { f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Never: true}) }, AwaitsRoom, true},
+		"nodes, and one has changed": {func(f *fixture, g *Group) {
+			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Never: true})
+			f.WakeAll(f.now().Add(time.Second))
+		}, AwaitsNodes, false},
+		"nodes, and a Pod has gone": {func(f *fixture, g *Group) {
+			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Never: true})
+			f.Wake(f.now().Add(time.Second))
+		}, AwaitsRoom, true},
+		"nodes, and it has changed": {func(f *fixture, g *Group) {
+			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Never: true})
+			changed := alone.DeepCopy()
+			changed.Labels = map[string]string{"changed": "yes"}
+			f.Observe(changed)
+		}, AwaitsNodes, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, alone)
+			f.FailForOther(f.Attempt("alone").Group, f.now(), f.now()) // what was found before does not count
+			test.last(f, f.Attempt("alone").Group)
+			if got := f.Waiting()[0]; got.Awaits != test.awaits || got.Never != test.never || !got.Tried {
+				t.Errorf("got %+v, want %d, never %t", got, test.awaits, test.never)
+			}
+		})
+	}
+}
+
 func TestGangOfAndWaits(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, pod("train-0", in("train", 1, 0)), pod("alone"))

@@ -469,7 +469,7 @@ func (r *Registry) setPlan(g *Group, current *plan) {
 // clearFailures resets a group's failures.
 func (r *Registry) clearFailures(g *Group) {
 	g.retry.failedAt, g.retry.at, g.retry.queuedAt, g.retry.endedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	g.refused, g.refusals, g.aborts, g.retry.hurried = nil, 0, 0, false
+	g.refused, g.refusals, g.aborts, g.retry.hurried, g.retry.awaits = nil, 0, 0, false, AwaitsRoom
 	r.change(g)
 }
 

@@ -27,6 +27,11 @@ type Waiting struct {
 	Percent int
 	// Tried is true if the group has been tried since it last had a place, and found none.
 	Tried bool
+	// Awaits is what it needs, as that attempt has found.
+	Awaits Awaited
+	// Never is true if that attempt has found that it would not fit even if nothing else ran, and neither a node has
+	// changed since nor the group itself.
+	Never bool
 }
 
 // Waiting returns the groups that have what it takes to start, except a place: enough Pods,
@@ -42,12 +47,23 @@ func (r *Registry) Waiting() []Waiting {
 		if r.elect(g); g.leader == nil {
 			continue
 		}
-		list = append(list, Waiting{
+		one := Waiting{
 			Key: g.Key, Leader: g.leader.Pod(), Priority: priorityOf(g.leader.Pod()), Since: g.Since,
 			Shape: &g.leader.Shape, Percent: g.waitingPercent(), Tried: !g.retry.failedAt.IsZero(),
-		})
+			Awaits: g.retry.awaits, Never: r.neverFits(g),
+		}
+		if g.retry.never && !one.Never {
+			one.Awaits = AwaitsNodes
+		}
+		list = append(list, one)
 	}
 	return list
+}
+
+// neverFits reports whether it is known that a group would not fit even if nothing else ran. After a change that is not
+// known until an attempt has seen it.
+func (r *Registry) neverFits(g *Group) bool {
+	return g.retry.never && !g.reconsidered && !g.retry.failedAt.Before(r.retries.lanes[laneNever].wokenAt.Add(r.timing.Settle))
 }
 
 // waitingPercent returns what the members ask for that need a seat, in percent of a GPU.

@@ -190,8 +190,8 @@ func TestEstimatesCountOnThoseWhoAreLikelyToCome(t *testing.T) {
 	if want := beginning.Add(time.Hour + 5*time.Minute); !estimate.Likely.Time.Equal(want) {
 		t.Errorf("the estimate is %+v, want %v", estimate, want)
 	}
-	if estimate.Behind != "" {
-		t.Errorf("it is said to wait for %q, which nobody knows", estimate.Behind)
+	if estimate.Behind != "runs (8 GPUs)" {
+		t.Errorf("it is said to wait for %q, want the Pod that runs: nobody knows the other one", estimate.Behind)
 	}
 }
 

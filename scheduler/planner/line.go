@@ -37,11 +37,15 @@ func (c lineCore) ReportPostponed(leader *corev1.Pod, action, text string) {
 	c.planner.handle.EventRecorder().WithLogger(c.planner.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", action, "%s", text)
 }
 
-// WriteEstimate writes an estimate into a Pod's annotation.
+// WriteEstimate writes an estimate into a Pod's annotation. Without one the annotation is empty: the subresource status
+// can't remove it without knowing that it is there.
 func (c lineCore) WriteEstimate(ctx context.Context, pod *corev1.Pod, estimate *v1.StartEstimate) error {
-	text, err := json.Marshal(estimate)
-	if err != nil {
-		return err
+	var text []byte
+	if estimate != nil {
+		var err error
+		if text, err = json.Marshal(estimate); err != nil {
+			return err
+		}
 	}
 	gang := ""
 	if member := c.planner.registry.Member(pod.UID); member != nil {

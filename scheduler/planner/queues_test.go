@@ -256,6 +256,7 @@ func TestABookingIsMadeAsSoonAsANodeIsBack(t *testing.T) {
 	}
 	cordon(false)
 	f.clock.Step(time.Second) // they are revised
+	f.line.OrderIfDue()
 	f.decide(large)
 	if _, booked := f.line.Booking("large"); !booked {
 		t.Error("it has no booking when the node is back")
@@ -452,7 +453,7 @@ func TestWaitingGangsLearnWhenTheyStart(t *testing.T) {
 	f.line.EstimateStarts(t.Context(), f.line.State())
 	for name, want := range map[string]v1.StartEstimate{
 		"waits":        {Likely: metav1.NewTime(beginning.Add(time.Hour)), Queue: "all", Position: 1, Behind: "runs (8 GPUs)"},
-		"waits-longer": {Likely: metav1.NewTime(beginning.Add(2 * time.Hour)), Queue: "all", Position: 2, Behind: "waits (8 GPUs)"},
+		"waits-longer": {Likely: metav1.NewTime(beginning.Add(2 * time.Hour)), Queue: "all", Position: 2, Behind: "runs (8 GPUs)"},
 	} {
 		got := f.estimateIn(name)
 		if !got.Likely.Time.Equal(want.Likely.Time) || got.Queue != want.Queue || got.Position != want.Position || got.Behind != want.Behind {
@@ -482,11 +483,39 @@ func TestAnEstimateSaysWhichRunTimeIsAssumed(t *testing.T) {
 	f.decide(last)
 	f.line.Order()
 	f.line.EstimateStarts(t.Context(), f.line.State())
-	for name, want := range map[string]string{
-		"waits": "runs (8 GPUs; run time unknown, 4 h assumed)", "waits-longer": "waits (8 GPUs; run time unknown, 4 h assumed)",
+	for name, want := range map[string]string{"waits": "runs (8 GPUs)", "waits-longer": "waits (8 GPUs)"} {
+		got := f.estimateIn(name)
+		if got.Behind != "runs (8 GPUs)" || got.AssumedFor != want || got.AssumedRuntimeSeconds != 4*3600 || got.Rough {
+			t.Errorf("%s: %+v, want it to assume the run time of %s", name, got, want)
+		}
+	}
+}
+
+// A gang for both nodes waits, and a small one behind it that ends before both are free.
+func TestAnEstimateSaysWhoMayStartBeforeThoseAheadOfIt(t *testing.T) {
+	t.Parallel()
+	large := []*corev1.Pod{pod("large-0", 8, in("large", 2, 0), runsFor(time.Hour)), pod("large-1", 8, in("large", 2, 1), runsFor(time.Hour))}
+	small, long := pod("small", 8, runsFor(time.Hour)), pod("long", 8, runsFor(10*time.Hour))
+	f := newFixture(t, large[0], small, long)
+	for i, name := range []string{"a", "b"} {
+		f.addNode(name, "l", 8)
+		f.comes(at(pod("runs-"+name, 8, runsFor(time.Duration(1+3*i)*time.Hour), since(beginning)), name, 0, 1, 2, 3, 4, 5, 6, 7))
+	}
+	f.withQueues(queue("all", 0, nil))
+	f.comes(append(large, small, long)...)
+	for _, one := range []*corev1.Pod{large[0], small, long} {
+		f.decide(one)
+	}
+	f.line.Order()
+	f.line.EstimateStarts(t.Context(), f.line.State())
+	for name, want := range map[string]v1.StartEstimate{
+		"large-0": {Likely: metav1.NewTime(beginning.Add(4 * time.Hour)), Behind: "runs-b (8 GPUs)"},
+		"small":   {Likely: metav1.NewTime(beginning.Add(time.Hour)), Behind: "runs-a (8 GPUs)", Backfill: true},
+		"long":    {Likely: metav1.NewTime(beginning.Add(5 * time.Hour)), Behind: "runs-b (8 GPUs)"},
 	} {
-		if got := f.estimateIn(name).Behind; got != want {
-			t.Errorf("%s waits for %q, want %q", name, got, want)
+		got := f.estimateIn(name)
+		if !got.Likely.Time.Equal(want.Likely.Time) || got.Behind != want.Behind || got.Backfill != want.Backfill {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
 }

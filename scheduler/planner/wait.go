@@ -36,7 +36,7 @@ func (p *Planner) waitUntilCurrent(pod *corev1.Pod) Decision {
 
 // waitForChange has a gang wait until it changes: what it asks for is wrong.
 func (p *Planner) waitForChange(attempt *gangs.Attempt, begin time.Time, wrong error) Decision {
-	p.registry.Fail(attempt.Group, begin, begin.Add(fallbackRetry))
+	p.registry.FailForOther(attempt.Group, begin, begin.Add(fallbackRetry))
 	p.decisions.record(&search{attempt: attempt, begin: begin}, journal.Invalid, wrong.Error(), nil)
 	return Decision{Wrong: p.say(attempt.Group, v1.WaitsForChange, wrong.Error())}
 }
@@ -44,7 +44,7 @@ func (p *Planner) waitForChange(attempt *gangs.Attempt, begin time.Time, wrong e
 // waitForClaims has a gang tried again when a claim has changed, and after a while.
 func (p *Planner) waitForClaims(attempt *gangs.Attempt, waits string) Decision {
 	now := p.clock.Now()
-	p.registry.Fail(attempt.Group, now, now.Add(shortestPause))
+	p.registry.FailForOther(attempt.Group, now, now.Add(shortestPause))
 	p.devices.Await(attempt)
 	waits = p.say(attempt.Group, v1.WaitsForClaims, waits)
 	p.decisions.record(&search{attempt: attempt, begin: now}, journal.Waits, waits, nil)
@@ -55,7 +55,7 @@ func (p *Planner) waitForClaims(attempt *gangs.Attempt, waits string) Decision {
 func (p *Planner) waitInQueue(attempt *gangs.Attempt, waits string) Decision {
 	now := p.clock.Now()
 	p.filters.FoundNone(attempt.Group.Key, nil, nil) // no node was asked
-	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: now, Ended: now, RetryBy: now.Add(fallbackRetry)})
+	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: now, Ended: now, RetryBy: now.Add(fallbackRetry), Awaits: gangs.AwaitsQueue})
 	waits = p.say(attempt.Group, v1.WaitsForQueue, waits)
 	p.decisions.record(&search{attempt: attempt, begin: now}, journal.Queued, waits, nil)
 	return Decision{Waits: waits}
@@ -78,10 +78,22 @@ func (p *Planner) fail(s *search) Decision {
 	if again := p.filters.NotSeen(s.refused.Plugins(), s.begin); !again.IsZero() && (renew.IsZero() || again.Before(renew)) {
 		renew = again
 	}
-	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: s.begin, Ended: p.clock.Now(), RetryBy: renew, Never: given.never})
+	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: s.begin, Ended: p.clock.Now(), RetryBy: renew, Awaits: awaitedBy(s, &given), Never: given.never})
 	text := p.sayReason(attempt.Group, given.reason)
 	p.decisions.record(s, journal.Waits, text, nil)
 	return Decision{Waits: text}
+}
+
+// awaitedBy returns what a gang needs that has no place.
+func awaitedBy(s *search, given *cachedMessage) gangs.Awaited {
+	switch {
+	case s.refused.AtAll() != nil:
+		return gangs.AwaitsOther
+	case len(s.refused.Nodes()) > 0, given.reason.Never && !given.never:
+		return gangs.AwaitsNodes
+	default:
+		return gangs.AwaitsRoom
+	}
 }
 
 // say is sayReason for a cause of which no more is known than a sentence.

@@ -305,8 +305,8 @@ func (l *Line) causeFor(cause *backfill.Cause, namespace string) string {
 	if cause.Job == "" {
 		return cause.String()
 	}
-	return cause.Naming(l.jobName(cause.Job, namespace, nil, false))
+	return cause.Naming(l.jobName(cause.Job, namespace, nil))
 }
 
-// clockTime formats a time for messages.
-func clockTime(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 MST") }
+// clockTime formats a time for messages: as RFC 3339, so that programs can show it in the reader's zone.
+func clockTime(at time.Time) string { return at.UTC().Format(time.RFC3339) }

@@ -50,12 +50,15 @@ type estimates struct {
 	written map[string]writtenEstimate
 }
 
+// writtenEstimate is the last one that was written of a gang; without times, that there is none.
 type writtenEstimate struct {
 	v1.StartEstimate
 	at time.Time
 	// given are the first estimates of each age, by which their calibration is learned.
 	given []givenEstimate
 }
+
+func (w *writtenEstimate) isWithdrawn() bool { return w.Likely.IsZero() }
 
 // givenEstimate is an estimate before it was adjusted.
 type givenEstimate struct {
@@ -85,34 +88,89 @@ func (l *Line) Estimate(ctx context.Context, mayAct func() bool) {
 func (l *Line) EstimateStarts(ctx context.Context, state *State) {
 	known := &l.estimates
 	now, waiting := l.Clock.Now(), l.order.first()
+	left := l.withdrawUnfounded(ctx, waiting, now)
 	if len(known.written) == 0 && !slices.ContainsFunc(waiting, func(place Place) bool { return place.Tried }) {
 		return // who has not been tried may start at once
 	}
-	left := estimatesAtOnce
-	future, held := l.Future(state, waiting, now)
+	demand := slices.DeleteFunc(slices.Clone(waiting), func(place Place) bool { return !l.isEstimable(&place) && place.Awaits != gangs.AwaitsQueue })
+	future, held := l.Future(state, demand, now)
 	known.forget(waiting, held, now, l.outcomes.add)
-	assumed := withAssumedRuntime(future)
+	said, assumed := inQueues{}, assumedRuntimes(future)
 	for i, estimate := range outlook.Estimates(future) {
-		if left == 0 {
+		place := &demand[i]
+		if !place.Tried || !l.isEstimable(place) {
+			continue
+		}
+		if left <= 0 {
 			return
 		}
-		if estimate.Likely.IsZero() || !waiting[i].Tried {
+		if estimate.Likely.IsZero() {
+			left -= l.withdraw(ctx, &place.Waiting, now)
 			continue
 		}
-		next := l.described(&waiting[i], l.outcomes.adjust(estimate, now.Sub(waiting[i].Since), now), held, assumed)
-		if !known.isNews(waiting[i].Key, &next, now) {
-			continue
+		next := l.described(place, l.outcomes.adjust(estimate, now.Sub(place.Since), now), held, assumed)
+		said.adjust(&next)
+		if known.isNews(place.Key, &next, said.contradicts(known.shown(place.Key)), now) {
+			left--
+			l.publish(ctx, place, &next, estimate.Likely.Sub(now), now)
 		}
-		left--
-		if err := l.core.WriteEstimate(ctx, waiting[i].Leader, &next); err != nil {
-			l.Logger.Error(err, "When a Pod is expected to start can't be written", "pod", klog.KObj(waiting[i].Leader))
-			continue
-		}
-		known.wrote(&waiting[i], &next, estimate.Likely.Sub(now), now)
-		if late, broken := l.promises.tell(waiting[i].Key, waiting[i].Leader, &next, now); broken {
-			l.recordPostponement(&late, waiting[i].Leader)
+		said.add(known.shown(place.Key))
+	}
+}
+
+// isEstimable reports whether room is all that a group needs to start, as far as is known: the simulation knows nothing
+// else. If perhaps no node suits it, it needs a booking: one does.
+func (l *Line) isEstimable(place *Place) bool {
+	if place.Awaits != gangs.AwaitsNodes {
+		return place.Awaits == gangs.AwaitsRoom
+	}
+	_, booked := l.ahead.of(place.Key)
+	return booked
+}
+
+// publish writes an estimate that a gang, before it was adjusted, was to wait for some time.
+func (l *Line) publish(ctx context.Context, place *Place, next *v1.StartEstimate, wait time.Duration, now time.Time) {
+	if err := l.core.WriteEstimate(ctx, place.Leader, next); err != nil {
+		l.Logger.Error(err, "When a Pod is expected to start can't be written", "pod", klog.KObj(place.Leader))
+		return
+	}
+	l.estimates.wrote(place, next, wait, now)
+	if late, broken := l.promises.tell(place.Key, place.Leader, next, now); broken {
+		l.recordPostponement(&late, place.Leader)
+	}
+}
+
+// withdrawUnfounded withdraws the estimates of gangs that wait for something else than room, or are not served. It
+// returns how many more may be written.
+func (l *Line) withdrawUnfounded(ctx context.Context, waiting []Place, now time.Time) (left int) {
+	left = estimatesAtOnce
+	outside := l.order.notServed()
+	for i := range outside {
+		if left > 0 {
+			left -= l.withdraw(ctx, &outside[i], now)
 		}
 	}
+	for i := range waiting {
+		if left > 0 && !l.isEstimable(&waiting[i]) {
+			left -= l.withdraw(ctx, &waiting[i].Waiting, now)
+		}
+	}
+	return left
+}
+
+// withdraw removes the estimate of a gang, and returns how many Pods it has written: 0 if there is none.
+func (l *Line) withdraw(ctx context.Context, group *gangs.Waiting, now time.Time) (written int) {
+	last, wrote := l.estimates.written[group.Key]
+	if last.isWithdrawn() && (wrote || group.Leader.Annotations[v1.AnnotationStartEstimate] == "") {
+		return 0
+	}
+	if err := l.core.WriteEstimate(ctx, group.Leader, nil); err != nil {
+		l.Logger.Error(err, "That it is not known when a Pod starts can't be written", "pod", klog.KObj(group.Leader))
+		return 1
+	}
+	l.estimates.written[group.Key] = writtenEstimate{at: now}
+	l.promises.forget(group.Key)
+	return 1
 }
 
 // forget drops gangs that no longer wait. The waits of those that hold something now show how good the estimates
@@ -141,21 +199,35 @@ func (w *writtenEstimate) turnedOut(now time.Time, outcome func(outlook.Outcome)
 }
 
 // isNews reports whether an estimate is to be written: the first one, that places are booked now, and then, but not too
-// often, one that has moved by a good part of the wait, or a position that has.
-func (e *estimates) isNews(group string, next *v1.StartEstimate, now time.Time) bool {
+// often, one that has moved by a good part of the wait, or a position that has, and one that is shown and wrong:
+// it contradicts others, or does not say what it assumes.
+func (e *estimates) isNews(group string, next *v1.StartEstimate, wrong bool, now time.Time) bool {
 	last, written := e.written[group]
 	switch {
 	case !written || next.Reserved && !last.Reserved:
 		return true
 	case now.Sub(last.at) < rewritePeriod:
 		return false
-	case last.Queue != next.Queue || last.Reserved != next.Reserved:
+	case wrong || last.isWithdrawn() || last.Queue != next.Queue || last.Reserved != next.Reserved || saysLess(&last.StartEstimate, next):
 		return true
 	}
 	moved := next.Likely.Sub(last.Likely.Time).Abs()
 	positions := max(last.Position-next.Position, next.Position-last.Position)
 	return moved >= shownStep && float64(moved) > rewriteShare*float64(last.Likely.Sub(now)) ||
 		float64(positions) > rewriteShare*float64(last.Position)
+}
+
+// saysLess reports whether an estimate does not say yet what the next one says of itself.
+func saysLess(last, next *v1.StartEstimate) bool {
+	return next.Rough && !last.Rough || next.AssumedRuntimeSeconds > 0 && last.AssumedRuntimeSeconds == 0
+}
+
+// shown returns the estimate that a gang has; nil for none.
+func (e *estimates) shown(group string) *v1.StartEstimate {
+	if last, written := e.written[group]; written && !last.isWithdrawn() {
+		return &last.StartEstimate
+	}
+	return nil
 }
 
 // wrote remembers an estimate that was written; before it was adjusted, the gang was to wait for some time.
@@ -169,39 +241,70 @@ func (e *estimates) wrote(place *Place, next *v1.StartEstimate, wait time.Durati
 	e.written[place.Key] = last
 }
 
-// withAssumedRuntime returns the jobs of which nothing is known about how long they run.
-func withAssumedRuntime(future *outlook.Input) map[string]bool {
-	jobs := map[string]bool{}
+// assumedRuntimes returns how long jobs are assumed to run of which nothing is known.
+func assumedRuntimes(future *outlook.Input) map[string]time.Duration {
+	jobs := map[string]time.Duration{}
 	for i := range future.Running {
-		jobs[future.Running[i].Key] = future.Running[i].Bound == 0
+		if job := &future.Running[i]; job.Assumed > 0 {
+			jobs[job.Key] = job.Assumed
+		}
 	}
 	for i := range future.Waiting {
-		jobs[future.Waiting[i].Key] = future.Waiting[i].Bound == 0
+		if job := &future.Waiting[i]; job.Assumed > 0 {
+			jobs[job.Key] = job.Assumed
+		}
 	}
 	return jobs
 }
 
-// described returns an estimate as it is written. A booking says by when the gang starts at the latest.
-func (l *Line) described(place *Place, estimate outlook.Estimate, held map[string]int, assumed map[string]bool) v1.StartEstimate {
+// described returns an estimate as it is written. A booking says by when the gang starts at the latest, and knows better
+// than the estimate which work has to end.
+func (l *Line) described(place *Place, estimate outlook.Estimate, held map[string]int, assumed map[string]time.Duration) v1.StartEstimate {
 	booking, booked := l.ahead.of(place.Key)
 	if booked && booking.From.After(estimate.Likely) {
 		estimate.Latest = booking.From
+		if place.Awaits == gangs.AwaitsNodes { // the simulation may have it on nodes that refuse it
+			estimate.Likely = booking.From
+		}
 	}
-	namespace, behind := place.Leader.Namespace, estimate.Behind
-	if behind == likelyToCome {
-		behind = "" // nobody knows it
-	}
-	if booked && booking.Behind != "" {
-		behind = booking.Behind
+	if behind := l.runningBehind(place.Key, held); behind != "" {
+		estimate.Behind = behind
+		if assumed[behind] > 0 {
+			estimate.Assumed = behind
+		}
 	}
 	result := v1.StartEstimate{
 		Earliest: shown(estimate.Earliest), Likely: shown(estimate.Likely), Latest: shown(estimate.Latest),
-		Queue: place.queue, Position: int32(min(place.position+1, 1<<30)), Reserved: booked, //nolint:gosec // bounded
+		Queue: place.queue, Position: int32(min(place.position+1, 1<<30)), //nolint:gosec // bounded
+		Rough: estimate.Rough, Backfill: estimate.Passes, Reserved: booked,
 	}
-	if behind != "" {
-		result.Behind = l.jobName(behind, namespace, held, assumed[behind])
+	namespace := place.Leader.Namespace
+	if estimate.Behind != "" {
+		result.Behind = l.jobName(estimate.Behind, namespace, held)
+	}
+	if estimate.Assumed != "" {
+		result.AssumedRuntimeSeconds = int64(cmp.Or(assumed[estimate.Assumed], assumedRuntime).Seconds())
+		if estimate.Assumed != likelyToCome { // nobody knows that
+			result.AssumedFor = l.jobName(estimate.Assumed, namespace, held)
+		}
 	}
 	return result
+}
+
+// mostBehind bounds how many bookings are followed that wait for one another.
+const mostBehind = 100
+
+// runningBehind returns the running job that the booking of a group waits for: if that is behind others that wait, what
+// the last of these waits for. It is empty if there is none.
+func (l *Line) runningBehind(group string, held map[string]int) string {
+	for range mostBehind {
+		booking, booked := l.ahead.of(group)
+		if _, runs := held[booking.Behind]; runs || !booked {
+			return booking.Behind
+		}
+		group = booking.Behind
+	}
+	return ""
 }
 
 func shown(at time.Time) metav1.Time { return metav1.NewTime(at.UTC().Round(shownStep)) }
@@ -265,7 +368,7 @@ func (l *Line) runningUntil(state *State, holdings []mirror.Holding, index map[n
 
 func (l *Line) waitingFor(state *State, place *Place, random *rand.Rand) outlook.Waiting {
 	now := l.Clock.Now()
-	job := outlook.Waiting{Key: place.Key, Turn: place.turn, Duration: l.book.drawn(state, place.queue, place.Leader, now, random, now)}
+	job := outlook.Waiting{Key: place.Key, Queue: place.queue, Turn: place.turn, Duration: l.book.drawn(state, place.queue, place.Leader, now, random, now)}
 	if attempt := l.Registry.Look(place.Leader.UID); attempt != nil {
 		job.Needs = needsOf(attempt)
 	}
@@ -306,10 +409,12 @@ func (b *queueBook) drawn(state *State, queue string, pod *corev1.Pod, began tim
 // durationOf returns for how long something runs that has run for some time.
 func durationOf(estimate *runtimes.Estimate, elapsed time.Duration, random *rand.Rand) outlook.Duration {
 	if estimate.Unknown() {
-		left := runtimes.Extended(assumedRuntime, elapsed, assumedRuntime) - elapsed
-		return outlook.Duration{Draw: func(*rand.Rand) time.Duration { return left }}
+		assumed := runtimes.Extended(assumedRuntime, elapsed, assumedRuntime)
+		return outlook.Duration{Draw: func(*rand.Rand) time.Duration { return assumed - elapsed }, Assumed: assumed}
 	}
-	return outlook.Duration{Draw: prepared(estimate, elapsed, random), Bound: boundAfter(estimate, elapsed)}
+	return outlook.Duration{
+		Draw: prepared(estimate, elapsed, random), Bound: boundAfter(estimate, elapsed), Rough: estimate.Rough() || estimate.Outlived(elapsed),
+	}
 }
 
 func prepared(estimate *runtimes.Estimate, elapsed time.Duration, random *rand.Rand) func(*rand.Rand) time.Duration {

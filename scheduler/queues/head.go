@@ -50,7 +50,7 @@ func (l *Line) candidates(entries []Place, now time.Time) (list []Place) {
 	among, ofNamespace := map[rivals]int{}, map[string]int{}
 	for i := range entries {
 		entry := &entries[i]
-		if !entry.Tried || leftOut[entry.Key] {
+		if !entry.isBookable() || leftOut[entry.Key] {
 			continue
 		}
 		these := rivals{nodeNeedsOf(entry.Shape), entry.Leader.Namespace, entry.queue}

@@ -76,7 +76,7 @@ func TestFewOfManyAreCandidates(t *testing.T) {
 	if len(candidates) != mostCandidates {
 		t.Errorf("%d of %d are candidates", len(candidates), len(entries))
 	}
-	l.order.set(entries, candidates, beginning)
+	l.order.set(entries, candidates, nil, beginning)
 	if got := l.headOfLine(l.Clock.Now()); len(got.waiting) != l.Args.Reservations {
 		t.Errorf("%d get bookings, want %d", len(got.waiting), l.Args.Reservations)
 	}

@@ -28,6 +28,8 @@ type order struct {
 	mu      sync.Mutex
 	entries []Place
 	places  map[string]int // in entries, by key
+	// outside are the groups that wait and are not served: they would never fit, or may not use their queues.
+	outside []gangs.Waiting
 	// candidates are those of the entries that may get bookings.
 	candidates []Place
 	// changes counts how often there were other candidates.
@@ -45,6 +47,10 @@ type Place struct {
 	turn    float64
 	runtime queueing.Runtime
 }
+
+// isBookable reports whether a group has been tried and found no room, and waits for nothing else. Only these can have
+// bookings and estimates.
+func (p *Place) isBookable() bool { return p.Tried && p.Awaits <= gangs.AwaitsNodes }
 
 // of returns the place of a group.
 func (o *order) of(group string) (place Place, waits bool) {
@@ -70,6 +76,13 @@ func (o *order) first() []Place {
 	return o.entries
 }
 
+// notServed returns the groups that wait and are not in the order. The slice must not be changed.
+func (o *order) notServed() []gangs.Waiting {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.outside
+}
+
 // bookable returns the groups that may get bookings. The slice must not be changed.
 func (o *order) bookable() []Place {
 	o.mu.Lock()
@@ -77,17 +90,18 @@ func (o *order) bookable() []Place {
 	return o.candidates
 }
 
-func (o *order) set(entries, candidates []Place, dueAt time.Time) {
+func (o *order) set(entries, candidates []Place, waiting []gangs.Waiting, dueAt time.Time) {
 	places := make(map[string]int, len(entries))
 	for i := range entries {
 		places[entries[i].Key] = i
 	}
+	outside := slices.DeleteFunc(waiting, func(group gangs.Waiting) bool { _, served := places[group.Key]; return served })
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !slices.EqualFunc(o.candidates, candidates, func(a, b Place) bool { return a.Key == b.Key }) {
 		o.changes++
 	}
-	o.entries, o.candidates, o.places, o.dueAt = entries, candidates, places, dueAt
+	o.entries, o.candidates, o.places, o.outside, o.dueAt = entries, candidates, places, outside, dueAt
 }
 
 // version returns a number that changes whenever there are other candidates for bookings.
@@ -114,22 +128,41 @@ func (l *Line) OrderIfDue() {
 func (l *Line) Order() {
 	began := l.Clock.Now()
 	l.readQueues()
-	state := l.State()
-	entries := l.inOrder(state, l.Registry.Waiting())
-	l.core.Do(l.Registry.SetTurns(turnsOf(state, entries)))
+	state, waiting := l.State(), l.Registry.Waiting()
+	entries := l.inOrder(state, runnable(waiting))
+	l.core.Do(l.Registry.SetTurns(l.turnsOf(state, entries, waiting)))
 	ended := l.Clock.Now()
-	l.order.set(entries, l.candidates(entries, began), ended.Add(max(orderPeriod, orderShare*ended.Sub(began))))
+	l.order.set(entries, l.candidates(entries, began), waiting, ended.Add(max(orderPeriod, orderShare*ended.Sub(began))))
 }
 
-// turnsOf returns the turns of groups in their order; nil without GPUQueues, when the order never changes and
-// kube-scheduler's own queue keeps it.
-func turnsOf(state *State, entries []Place) map[string]float64 {
+// runnable returns the groups that may fit. One that would not even if nothing else ran takes no turn from others, and
+// nobody waits for it.
+func runnable(waiting []gangs.Waiting) []gangs.Waiting {
+	return slices.DeleteFunc(slices.Clone(waiting), func(group gangs.Waiting) bool { return group.Never })
+}
+
+// turnsOf returns the turns of groups that wait, of which entries are in the order; nil without GPUQueues, when the order
+// never changes and kube-scheduler's own queue keeps it. Those that never fit are only tried when a node has changed.
+// Then each has the turn that it would have otherwise, right after those before it: they must not have taken the node
+// before it is in the order again.
+func (l *Line) turnsOf(state *State, entries []Place, waiting []gangs.Waiting) map[string]float64 {
 	if !state.Tree().HasQueues() {
 		return nil
 	}
 	turns := make(map[string]float64, len(entries))
 	for i := range entries {
 		turns[entries[i].Key] = float64(i + 1)
+	}
+	if !slices.ContainsFunc(waiting, func(group gangs.Waiting) bool { return group.Never }) {
+		return turns
+	}
+	before := 0
+	for _, place := range l.inOrder(state, waiting) {
+		if place.Never {
+			turns[place.Key] = float64(before) + 0.5
+		} else {
+			before++
+		}
 	}
 	return turns
 }

@@ -64,6 +64,13 @@ func (p *promises) tell(group string, leader *corev1.Pod, estimate *v1.StartEsti
 	return late, broken
 }
 
+// forget forgets what a gang was told: that does not hold any more, and it was told so.
+func (p *promises) forget(group string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.told, group)
+}
+
 // put requires the lock.
 func (p *promises) put(group string, told promise) {
 	if p.told == nil {

@@ -55,8 +55,8 @@ func TestEachPostponementIsAnEventOfItsOwn(t *testing.T) {
 	postpone(0, backfill.Taken)
 	want := []string{
 		"Its start is no longer known: others have taken GPUs that it was to get",
-		"It is expected to start at 2026-11-21 13:20 UTC instead of 2026-11-21 13:00 UTC: others have taken GPUs that it was to get",
-		"It is expected to start at 2026-11-21 13:40 UTC instead of 2026-11-21 13:20 UTC: its members have changed",
+		"It is expected to start at 2026-11-21T13:20:00Z instead of 2026-11-21T13:00:00Z: others have taken GPUs that it was to get",
+		"It is expected to start at 2026-11-21T13:40:00Z instead of 2026-11-21T13:20:00Z: its members have changed",
 	}
 	slices.Sort(want)
 	var got []string

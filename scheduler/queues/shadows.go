@@ -138,26 +138,19 @@ func (a *ahead) beforePod(pod gangs.Rank) (list []backfill.Booking, key string) 
 	return list, fmt.Sprintf("%d by rank %d", a.version, len(list))
 }
 
-// jobName names a job to the owner of Pods of a namespace, with the GPUs that it has, in percent of one, and whether
-// its run time is only assumed. What runs in other namespaces is not to be seen there.
-func (l *Line) jobName(job, namespace string, held map[string]int, assumed bool) string {
-	percent := held[job]
-	if place, waits := l.order.of(job); waits {
+// jobName names a job to the owner of Pods of a namespace, with the GPUs that it has or waits for; held is what the
+// running ones have, in percent of one. What runs in other namespaces is not to be seen there.
+func (l *Line) jobName(job, namespace string, held map[string]int) string {
+	percent, runs := held[job]
+	if place, waits := l.order.of(job); waits && !runs {
 		job, percent = jobOf(l.Registry.GangOf(place.Leader.UID), place.Leader), place.Percent
 	}
 	of, name, _ := strings.Cut(job, "/")
 	if of != namespace {
 		name = "work of another namespace"
 	}
-	var details []string
-	if percent > 0 {
-		details = append(details, gpusOf(percent))
-	}
-	if assumed {
-		details = append(details, fmt.Sprintf("run time unknown, %d h assumed", int(assumedRuntime.Hours())))
-	}
-	if len(details) == 0 {
+	if percent == 0 {
 		return name
 	}
-	return name + " (" + strings.Join(details, "; ") + ")"
+	return name + " (" + gpusOf(percent) + ")"
 }

@@ -53,6 +53,10 @@ type Duration struct {
 	Draw func(random *rand.Rand) time.Duration
 	// Bound is what the scheduler plans with; 0 is for ever.
 	Bound time.Duration
+	// Assumed is how long it is assumed to run in all, as nothing is known; 0 if something is. Rough is true if what is
+	// known says little.
+	Assumed time.Duration
+	Rough   bool
 }
 
 // draw returns a random duration, and planned the bound; never for ever.
@@ -84,6 +88,8 @@ type Need struct {
 // Waiting is a job that waits.
 type Waiting struct {
 	Key string
+	// Queue is the one in which others are before it: those of the input with the same Queue that come first.
+	Queue string
 	// Turn is when its turn comes, as in queueing.Ranked: it decides between the job and
 	// those that come. The order of the jobs that wait is that of the input.
 	Turn  float64
@@ -104,41 +110,82 @@ type Estimate struct {
 	// are zero if the job did not start in most of them: it does not fit, or waits for a job
 	// whose end is unknown.
 	Earliest, Likely, Latest time.Time
-	// Behind is the job whose end, in most draws, let it start; empty if it can start now.
+	// Behind is the running job whose end, in most draws, let it start; empty if it can start now. If that is the end
+	// of a job that waited itself, it is the one that this waited for.
 	Behind string
+	// Assumed is a job on whose run time the start depends, in most draws, although it is only assumed; empty if there
+	// is none. Rough is true if the start depends, in most draws, on run times that were learned from few jobs. What
+	// counts are all jobs that end before on the nodes that it starts on, the one whose end let it start, and what
+	// these depended on when they started. Of several jobs with assumed run times it is one.
+	Assumed string
+	Rough   bool
+	// Passes is true if it started, in most draws, while others waited that are before it in its queue.
+	Passes bool
 }
 
 // Estimates returns an estimate for each waiting job, in the order of the input.
 func Estimates(in *Input) []Estimate {
-	starts := make([][]time.Duration, len(in.Waiting))
-	behind := make([]map[string]int, len(in.Waiting))
+	drawn := make([]drawnStarts, len(in.Waiting))
 	prepared := prepare(in)
 	for draw := range in.Draws {
 		random := rand.New(rand.NewPCG(in.Seed, uint64(draw))) //nolint:gosec // simulation
 		s := newSimulation(in, prepared, draw, random)
 		s.run()
 		for i := range in.Waiting {
-			if at := s.started[i]; at < never {
-				starts[i] = append(starts[i], at)
-				if behind[i] == nil {
-					behind[i] = map[string]int{}
-				}
-				behind[i][s.behind[i]]++
+			if s.starts[i].at < never {
+				drawn[i].add(&s.starts[i])
 			}
 		}
 	}
 	estimates := make([]Estimate, len(in.Waiting))
 	for i := range estimates {
-		estimates[i] = Estimate{Key: in.Waiting[i].Key}
-		if times := starts[i]; 2*len(times) > in.Draws {
-			slices.Sort(times)
-			estimates[i].Earliest = in.Now.Add(times[0])
-			estimates[i].Likely = in.Now.Add(times[len(times)/2])
-			estimates[i].Latest = in.Now.Add(times[len(times)-1])
-			estimates[i].Behind = mostOften(behind[i])
+		if estimates[i].Key = in.Waiting[i].Key; 2*len(drawn[i].times) > in.Draws {
+			drawn[i].describe(&estimates[i], in.Now)
 		}
 	}
 	return estimates
+}
+
+// drawnStarts are how a job started in the draws in which it did.
+type drawnStarts struct {
+	times []time.Duration
+	// behind and assumed count the jobs that the starts depend on, and rough and passes the starts of which that is true.
+	behind, assumed map[string]int
+	rough, passes   int
+}
+
+func (d *drawnStarts) add(one *start) {
+	if d.behind == nil {
+		d.behind, d.assumed = map[string]int{}, map[string]int{}
+	}
+	d.times = append(d.times, one.at)
+	d.behind[one.behind]++
+	if one.assumed != "" {
+		d.assumed[one.assumed]++
+	}
+	d.rough += oneIf(one.rough)
+	d.passes += oneIf(one.passes)
+}
+
+func oneIf(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func (d *drawnStarts) describe(e *Estimate, now time.Time) {
+	slices.Sort(d.times)
+	count := len(d.times)
+	e.Earliest, e.Likely, e.Latest = now.Add(d.times[0]), now.Add(d.times[count/2]), now.Add(d.times[count-1])
+	e.Behind, e.Rough, e.Passes = mostOften(d.behind), 2*d.rough > count, 2*d.passes > count
+	onAssumptions := 0
+	for _, times := range d.assumed {
+		onAssumptions += times
+	}
+	if 2*onAssumptions > count {
+		e.Assumed = mostOften(d.assumed)
+	}
 }
 
 // mostOften returns the key with the largest count, the first of equal ones.

@@ -42,6 +42,9 @@ type shared struct {
 	classOf        []int
 	bounds         []time.Duration
 	rankOf, byRank []int
+	// queueOf are the queues of the jobs that wait, as numbers, nextOf the next job of the same queue, and firstOf the
+	// first one of each.
+	queueOf, nextOf, firstOf []int
 	// scenarios are the jobs that come, those of each scenario in the order of their arrival.
 	scenarios [][]arrival
 	// top is the highest bucket that a node can be in.
@@ -92,7 +95,26 @@ func prepare(in *Input) *shared {
 		p.scenarios = append(p.scenarios, arrivals)
 	}
 	p.rank(len(in.Waiting))
+	p.lineUp(in.Waiting)
 	return p
+}
+
+// lineUp finds the jobs of each queue.
+func (p *shared) lineUp(waiting []Waiting) {
+	numbers, last := map[string]int{}, []int{}
+	p.queueOf, p.nextOf = make([]int, len(waiting)), make([]int, len(waiting))
+	for i := range waiting {
+		queue, known := numbers[waiting[i].Queue]
+		if known {
+			p.nextOf[last[queue]] = i
+			last[queue] = i
+		} else {
+			queue = len(last)
+			numbers[waiting[i].Queue] = queue
+			p.firstOf, last = append(p.firstOf, i), append(last, i)
+		}
+		p.queueOf[i] = queue
+	}
 }
 
 // class returns a key of what a job needs.

@@ -4,6 +4,7 @@
 package outlook
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 	"math/rand/v2"
@@ -34,9 +35,12 @@ type simulation struct {
 	// coming are the jobs that have not come yet, the next one first.
 	coming []arrival
 	// line is who waits at the moment.
-	line    lineup
-	started []time.Duration
-	behind  []string
+	line lineup
+	// starts are those of the jobs, and first are the first jobs of each queue that may wait still.
+	starts []start
+	first  []int
+	// ended are, for each node, what the ends depended on that it has seen.
+	ended []basis
 	// booked are the bookings by job, of which there are bookings.
 	booked   []*booking
 	bookings int
@@ -44,6 +48,8 @@ type simulation struct {
 	refused []time.Duration
 	visits  int
 	now     time.Duration
+	// cause is the end that has just come; zero at the beginning and when a job has come.
+	cause end
 }
 
 // newSimulation prepares a future. Jobs have their index in shared.jobs.
@@ -51,7 +57,7 @@ func newSimulation(in *Input, p *shared, draw int, random *rand.Rand) *simulatio
 	count := len(p.jobs)
 	s := &simulation{
 		in: in, random: random, shared: p, pool: newPool(p, in.Nodes), line: newLineup(count), booked: make([]*booking, count),
-		refused: make([]time.Duration, len(p.classes)), started: make([]time.Duration, count), behind: make([]string, count),
+		refused: make([]time.Duration, len(p.classes)), starts: make([]start, count), ended: make([]basis, len(in.Nodes)), first: slices.Clone(p.firstOf),
 	}
 	if len(p.scenarios) > 0 {
 		s.coming = p.scenarios[draw%len(p.scenarios)]
@@ -59,23 +65,54 @@ func newSimulation(in *Input, p *shared, draw int, random *rand.Rand) *simulatio
 	for i := range in.Waiting {
 		s.line.add(p.rankOf[i])
 	}
-	for i := range s.started {
-		s.started[i] = never
+	for i := range s.starts {
+		s.starts[i].at = never
 	}
 	for i := range in.Running {
 		job := &in.Running[i]
-		s.hold(job.Key, job.Holds, job.draw(random), job.planned())
+		s.hold(&end{at: job.draw(random), planned: job.planned(), holds: job.Holds, key: job.Key, running: job.Key, basis: basisOf(job.Key, &job.Duration)})
 	}
 	return s
 }
 
-// hold makes a job run.
-func (s *simulation) hold(key string, holds []Hold, until, planned time.Duration) {
-	for _, hold := range holds {
-		s.take(hold, planned)
+// start is how a job has started.
+type start struct {
+	// at is never as long as it has not.
+	at time.Duration
+	// behind is the running job whose end, directly or not, let it start; empty for none.
+	behind string
+	basis
+	// passes is true if others waited that are before it in its queue.
+	passes bool
+}
+
+// basis is what a time depends on that is not well known: a job with an assumed run time, empty for none, and run times
+// that were learned from few jobs.
+type basis struct {
+	assumed string
+	rough   bool
+}
+
+func basisOf(key string, duration *Duration) basis {
+	made := basis{rough: duration.Rough}
+	if duration.Assumed > 0 {
+		made.assumed = key
 	}
-	if until < never {
-		heap.Push(&s.ends, end{at: until, key: key, holds: holds, planned: planned})
+	return made
+}
+
+// and adds what else a time depends on.
+func (b basis) and(other basis) basis {
+	return basis{assumed: cmp.Or(b.assumed, other.assumed), rough: b.rough || other.rough}
+}
+
+// hold makes a job run until an end.
+func (s *simulation) hold(until *end) {
+	for _, hold := range until.holds {
+		s.take(hold, until.planned)
+	}
+	if until.at < never {
+		heap.Push(&s.ends, *until)
 	}
 }
 
@@ -84,33 +121,33 @@ func (s *simulation) hold(key string, holds []Hold, until, planned time.Duration
 func (s *simulation) run() {
 	left := len(s.in.Waiting)
 	only := slices.IndexFunc(s.in.Waiting, func(w Waiting) bool { return s.in.Only != "" && w.Key == s.in.Only })
-	cause := ""
 	for {
-		left -= s.pass(cause)
-		if left == 0 || only >= 0 && s.started[only] < never || !s.advance(&cause) {
+		left -= s.pass()
+		if left == 0 || only >= 0 && s.starts[only].at < never || !s.advance() {
 			return
 		}
 	}
 }
 
 // advance goes on to the next end or arrival; false if there is none.
-func (s *simulation) advance(cause *string) bool {
+func (s *simulation) advance() bool {
 	arrives := never
 	if len(s.coming) > 0 {
 		arrives = s.coming[0].after
 	}
 	if len(s.ends) > 0 && s.ends[0].at <= arrives {
 		e := heap.Pop(&s.ends).(end) //nolint:forcetypeassert // only ends are pushed
-		s.now, *cause = max(s.now, e.at), e.key
+		s.now, s.cause = max(s.now, e.at), e
 		for _, hold := range e.holds {
 			s.giveBack(hold, e.planned)
+			s.ended[hold.Node] = e.basis.and(s.ended[hold.Node])
 		}
 		return true
 	}
 	if arrives == never {
 		return false
 	}
-	s.now, *cause = max(s.now, arrives), ""
+	s.now, s.cause = max(s.now, arrives), end{}
 	s.line.add(s.rankOf[s.coming[0].job])
 	s.coming = s.coming[1:]
 	return true
@@ -118,7 +155,7 @@ func (s *simulation) advance(cause *string) bool {
 
 // pass starts what can start now, in order, and returns how many of the jobs that wait
 // since the beginning have started.
-func (s *simulation) pass(cause string) (count int) {
+func (s *simulation) pass() (count int) {
 	clear(s.refused)
 	looked := 0
 	for rank := s.line.from(0); rank >= 0 && looked < scanned && s.percent > 0; rank = s.line.from(rank + 1) {
@@ -127,7 +164,6 @@ func (s *simulation) pass(cause string) (count int) {
 		if !s.try(job) {
 			continue
 		}
-		s.started[job], s.behind[job] = s.now, cause
 		s.line.remove(rank)
 		if job < len(s.in.Waiting) {
 			count++
@@ -143,14 +179,14 @@ func (s *simulation) try(job int) bool {
 	if least := s.refused[id]; least > 0 && mine == nil && bound >= least {
 		return false
 	}
-	what, waiting := &s.classes[id], s.jobs[job]
+	what := &s.classes[id]
 	if holds, fits := s.fit(what, plus(s.now, bound), mine); fits {
 		if mine != nil {
 			s.release(mine)
 			s.booked[job] = nil
 			s.bookings--
 		}
-		s.hold(waiting.Key, holds, plus(s.now, waiting.draw(s.random)), plus(s.now, bound))
+		s.begin(job, holds)
 		return true
 	}
 	if mine == nil && s.bookings < s.in.Booked && s.visits < mostVisits {
@@ -166,6 +202,31 @@ func (s *simulation) try(job int) bool {
 	return false
 }
 
+// begin has a job run on some nodes from now on.
+func (s *simulation) begin(job int, holds []Hold) {
+	waiting, one := s.jobs[job], start{at: s.now, behind: s.cause.running, basis: s.cause.basis, passes: s.isPassing(job)}
+	for _, hold := range holds {
+		one.basis = one.basis.and(s.ended[hold.Node])
+	}
+	s.starts[job] = one
+	s.hold(&end{
+		at: plus(s.now, waiting.draw(s.random)), planned: plus(s.now, s.bounds[job]), holds: holds,
+		key: waiting.Key, running: one.behind, basis: basisOf(waiting.Key, &waiting.Duration).and(one.basis),
+	})
+}
+
+// isPassing reports whether others wait that are before a job in its queue.
+func (s *simulation) isPassing(job int) bool {
+	if job >= len(s.in.Waiting) {
+		return false
+	}
+	first := &s.first[s.queueOf[job]]
+	for s.starts[*first].at < never {
+		*first = s.nextOf[*first]
+	}
+	return *first != job
+}
+
 func plus(at, duration time.Duration) time.Duration {
 	if at > never-duration {
 		return never
@@ -179,6 +240,10 @@ type end struct {
 	planned time.Duration
 	key     string
 	holds   []Hold
+	// running is the job that runs now whose end this is, or lets this job start; empty for none.
+	running string
+	// basis is what the end depends on.
+	basis
 }
 
 // ends implements heap.Interface, the first end first.

@@ -71,13 +71,13 @@ func (h *History) Estimate(task Task) Estimate {
 	if task.Limit > 0 {
 		for level := range levels {
 			if group := h.known(task.part(level), level); group != nil {
-				return Estimate{numbers: group, scale: task.Limit.Seconds(), limit: task.Limit}
+				return Estimate{numbers: group, scale: task.Limit.Seconds(), limit: task.Limit, level: level}
 			}
 		}
 	}
 	for level := range levels {
 		if group := h.known(task.duration(level), level); group != nil {
-			return Estimate{numbers: group, scale: 1, limit: task.Limit}
+			return Estimate{numbers: group, scale: 1, limit: task.Limit, level: level}
 		}
 	}
 	return Estimate{limit: task.Limit}
@@ -92,8 +92,8 @@ func (h *History) Jobs() float64 {
 }
 
 // levels is how many groups a task is in, of durations and of parts of limits, from the most specific one to
-// that of all.
-const levels = 4
+// that of all. On those up to levelOfSize the jobs are alike: of one namespace, with the same name, size or limit.
+const levels, levelOfSize = 4, 1
 
 // duration returns the key of the group with durations on a level.
 func (t Task) duration(level int) string {

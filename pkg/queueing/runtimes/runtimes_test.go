@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -335,4 +336,34 @@ func name(i int) string {
 		text = append(text, byte('a'+i%26))
 	}
 	return string(text)
+}
+
+func TestAnEstimateIsRoughUnlessManyAlikeAreKnown(t *testing.T) {
+	t.Parallel()
+	hours := func(count int) []int { return slices.Repeat([]int{60}, count) }
+	alike := runtimes.Task{Namespace: "a", Name: "train-1", GPUs: 8}
+	limited := runtimes.Task{Namespace: "a", Name: "train-1", GPUs: 8, Limit: 2 * time.Hour}
+	tests := map[string]struct {
+		known *runtimes.History
+		task  runtimes.Task
+		want  bool
+	}{
+		"of few alike":                      {learned(alike, hours(26)...), alike, true},
+		"of many alike":                     {learned(alike, hours(30)...), alike, false},
+		"of many of its size":               {learned(alike, hours(30)...), runtimes.Task{Namespace: "a", Name: "eval", GPUs: 8}, false},
+		"of many of another size":           {learned(alike, hours(100)...), runtimes.Task{Namespace: "a", Name: "eval", GPUs: 1}, true},
+		"of many of other namespaces":       {learned(alike, hours(100)...), runtimes.Task{Namespace: "b", Name: "train", GPUs: 8}, true},
+		"of few with its limit":             {learned(limited, hours(8)...), limited, true},
+		"of many with its limit":            {learned(limited, hours(30)...), limited, false},
+		"of a limit and nothing else":       {learned(alike), limited, false},
+		"of nothing: that is known as such": {learned(alike), alike, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := test.known.Estimate(test.task).Rough(); got != test.want {
+				t.Errorf("rough: %t, want %t", got, test.want)
+			}
+		})
+	}
 }

@@ -179,7 +179,7 @@ const AnnotationMaxRuntime = GroupName + "/max-runtime-seconds"
 const AnnotationPastRuntime = GroupName + "/past-runtime-seconds"
 
 // AnnotationStartEstimate is when gpu-scheduler expects a waiting Pod, and its gang, to start: a
-// StartEstimate in JSON. Of a gang, one Pod has it.
+// StartEstimate in JSON. Of a gang, one Pod has it. It is empty while nobody can know that.
 const AnnotationStartEstimate = GroupName + "/start-estimate"
 
 // AnnotationWaitingReason is why a Pod, and its gang, have no nodes: a WaitingReason in JSON. Of a gang, one Pod has

@@ -112,7 +112,7 @@ func InterruptionText(of *v1.Interruption, at string) string {
 		text += ": " + of.Message
 	}
 	if of.SavedTime != nil {
-		text += "; its work was saved at " + of.SavedTime.UTC().Format(time.DateTime) + " UTC"
+		text += "; its work was saved at " + timeText(of.SavedTime.Time)
 	}
 	return text
 }

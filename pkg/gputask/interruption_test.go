@@ -141,7 +141,7 @@ func TestAnInterruptionSaysWhenTheWorkWasSaved(t *testing.T) {
 	if got := status.LastInterruption.SavedTime; got == nil || !got.Time.Equal(now.Add(10*time.Second)) {
 		t.Errorf("it was saved at %v", got)
 	}
-	want := "; its work was saved at " + now.Add(10*time.Second).UTC().Format(time.DateTime) + " UTC"
+	want := "; its work was saved at " + now.Add(10*time.Second).UTC().Format(time.RFC3339)
 	if !strings.Contains(status.Message, want) {
 		t.Errorf("the message is %q, want %q in it", status.Message, want)
 	}

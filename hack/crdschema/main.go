@@ -16,6 +16,8 @@
 //     in a list with keys;
 //   - the metadata may have the creationTimestamp that programs write into templates, "null" in most of them;
 //   - rules demand that the containers that failure rules name are those of the template;
+//   - rules demand that limits of the container that gets the GPUs don't contradict gpu-amount, cpu and memory, and
+//     quantities get a bound for it;
 //   - rules bound the text of the task's template, in one Pod and in all of them together. Over the templates of roles
 //     they would be too expensive: there, only the controller refuses what is too large;
 //   - the list of containers becomes optional, since the controller has a default.
@@ -48,6 +50,8 @@ const (
 	// of each. etcd stores at most 1.5 MiB in an object, and the status of a task needs some of it, the more the longer
 	// the task runs.
 	maxText, maxPodText = 256 << 20, 1 << 20
+	// maxQuantity bounds the text of a quantity.
+	maxQuantity = 64
 	// maxContainerName is the length of a DNS label, Kubernetes' own limit.
 	maxContainerName = 63
 	// maxRequirements and maxValues are far above what people write into a selector.
@@ -109,7 +113,7 @@ func finishTemplates(root *apiextensionsv1.JSONSchemaProps) error {
 	if err := finishTemplate(&spec); err != nil {
 		return err
 	}
-	spec.XValidations = slices.Concat(spec.XValidations, textRules(), containerRules())
+	spec.XValidations = slices.Concat(spec.XValidations, textRules(), containerRules(), limitRules())
 	root.Properties["spec"] = spec
 	return nil
 }
@@ -199,12 +203,9 @@ func containerRules() []apiextensionsv1.ValidationRule {
 	allNamed := func(rules, of string) string {
 		return fmt.Sprintf("%s.all(f, !has(f.onExitCodes) || !has(f.onExitCodes.containerName) || f.onExitCodes.containerName == '' || (%s))", rules, of)
 	}
-	unchanged := func(field string) string {
-		return fmt.Sprintf("has(self.%[1]s) == has(oldSelf.value().%[1]s) && (!has(self.%[1]s) || self.%[1]s == oldSelf.value().%[1]s)", field)
-	}
 	rule := func(field, text string) apiextensionsv1.ValidationRule {
 		return apiextensionsv1.ValidationRule{
-			Rule:            text + " || oldSelf.hasValue() && " + unchanged("template") + " && " + unchanged("roles"),
+			Rule:            text + " || " + unchangedTemplates(),
 			Message:         "onExitCodes.containerName must be a container or an init container of the template, or gpu-task if that has no containers; leave it out for any container",
 			FieldPath:       field,
 			OptionalOldSelf: new(true),
@@ -215,6 +216,62 @@ func containerRules() []apiextensionsv1.ValidationRule {
 		rule(".roles", "!has(self.roles) || self.roles.all(r, has(r.failureRules) ? "+allNamed("r.failureRules", ofRole)+
 			" : !has(self.failureRules) || "+allNamed("self.failureRules", ofRole)+")"),
 	}
+}
+
+// unchangedTemplates returns the condition that this is an update, and changes no template.
+func unchangedTemplates() string {
+	const unchanged = "has(self.%[1]s) == has(oldSelf.value().%[1]s) && (!has(self.%[1]s) || self.%[1]s == oldSelf.value().%[1]s)"
+	return "oldSelf.hasValue() && " + fmt.Sprintf(unchanged, "template") + " && " + fmt.Sprintf(unchanged, "roles")
+}
+
+// limitRules return the rules for the limits of the container that gets the GPUs, in a task without roles and in
+// one with roles. The task's fields win over them: whoever writes both has to know. What is not changed is not
+// looked at, as in textRules.
+func limitRules() (rules []apiextensionsv1.ValidationRule) {
+	for _, one := range []struct {
+		field, message string
+		resources      []string
+	}{
+		{
+			"gpu-amount", "contradicts gpu-amount, which says how many GPUs each Pod gets (1 if it is left out): set gpu-amount, and leave the limits of nvidia.com/gpu and falldio.com/gpu out of the template",
+			[]string{"nvidia.com/gpu", "falldio.com/gpu"},
+		},
+		{"cpu", "the limit of cpu contradicts the task's cpu, which the container gets: leave one of them out, or make them equal", []string{"cpu"}},
+		{"memory", "the limit of memory contradicts the task's memory, which the container gets: leave one of them out, or make them equal", []string{"memory"}},
+	} {
+		name := strings.ReplaceAll(one.field, "-", "__dash__")
+		ofTask := limitsEqual("self.template", "self."+name, "has(self.gpuProfile)", one.resources)
+		amount, profile := fmt.Sprintf("(has(r.%[1]s) ? r.%[1]s : self.%[1]s)", name), "has(r.gpuProfile) || has(self.gpuProfile)"
+		ofRole := fmt.Sprintf("has(r.template) ? %s : !has(self.template) || %s",
+			limitsEqual("r.template", amount, profile, one.resources), limitsEqual("self.template", amount, profile, one.resources))
+		rule := func(field, text string) apiextensionsv1.ValidationRule {
+			return apiextensionsv1.ValidationRule{Rule: text + " || " + unchangedTemplates(), Message: one.message, FieldPath: field, OptionalOldSelf: new(true)}
+		}
+		rules = append(rules,
+			rule(".template.spec.containers", fmt.Sprintf("has(self.roles) || !has(self.template) || !has(self.%s) || %s", name, ofTask)),
+			rule(".roles", fmt.Sprintf("!has(self.roles) || self.roles.all(r, !has(r.%[1]s) && !has(self.%[1]s) || (%[2]s))", name, ofRole)))
+	}
+	return rules
+}
+
+// limitsEqual returns the condition that a template's limits of resources, if it has any, are as an amount says; a role
+// without GPUs gets none, whatever the template says. A number of MIG slices is no number of GPUs.
+func limitsEqual(template, amount, profile string, resources []string) string {
+	var equal []string
+	for _, resource := range resources {
+		same := fmt.Sprintf("%s == %s", number("c.resources.limits['"+resource+"']"), number(amount))
+		if strings.Contains(resource, "/") {
+			same = fmt.Sprintf("%s == 0.0 || !(%s) && %s", number(amount), profile, same)
+		}
+		equal = append(equal, fmt.Sprintf("(!('%s' in c.resources.limits) || %s)", resource, same))
+	}
+	return fmt.Sprintf("(!has(%[1]s.spec) || !has(%[1]s.spec.containers) || %[1]s.spec.containers.all(c, c.name != 'gpu-task' && size(%[1]s.spec.containers) > 1 || "+
+		"!has(c.resources) || !has(c.resources.limits) || %[2]s))", template, strings.Join(equal, " && "))
+}
+
+// number returns a quantity, which may be a number or text, as a number.
+func number(quantity string) string {
+	return fmt.Sprintf("(type(%[1]s) == int ? double(%[1]s) : quantity(%[1]s).asApproximateFloat())", quantity)
 }
 
 // namesOneOf returns the condition that the failure rule f names a container of a template.
@@ -268,10 +325,24 @@ func boundContainers(template *apiextensionsv1.JSONSchemaProps) error {
 	name := containers.Items.Schema.Properties["name"]
 	name.MaxLength = ptr.To[int64](maxContainerName)
 	containers.Items.Schema.Properties["name"] = name
+	if err := boundQuantities(containers.Items.Schema); err != nil {
+		return err
+	}
 	spec := template.Properties["spec"]
 	spec.Properties["containers"] = containers
 	spec.Required = slices.DeleteFunc(spec.Required, func(field string) bool { return field == "containers" })
 	template.Properties["spec"] = spec
+	return nil
+}
+
+// boundQuantities bounds the limits of a container.
+func boundQuantities(container *apiextensionsv1.JSONSchemaProps) error {
+	limits, found := container.Properties["resources"].Properties["limits"]
+	if !found || limits.AdditionalProperties == nil || limits.AdditionalProperties.Schema == nil {
+		return errors.New("the schema has no template.spec.containers[*].resources.limits")
+	}
+	limits.AdditionalProperties.Schema.MaxLength = ptr.To[int64](maxQuantity)
+	container.Properties["resources"].Properties["limits"] = limits
 	return nil
 }
 

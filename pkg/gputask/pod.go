@@ -157,8 +157,8 @@ func applyResources(container *corev1.Container, role *Role, gpus corev1.Resourc
 		setResource(&container.Resources, wanted.resource, quantity)
 	}
 	for _, list := range []corev1.ResourceList{container.Resources.Limits, container.Resources.Requests} {
-		// Those of the template: a Pod has whole GPUs, a share of one, or slices of one profile.
-		maps.DeleteFunc(list, func(name corev1.ResourceName, _ resource.Quantity) bool { return name == gpus || isOfGPUs(name) })
+		// Those of the template: a Pod has whole GPUs, a share of one, or slices of one profile, under one name.
+		maps.DeleteFunc(list, func(name corev1.ResourceName, _ resource.Quantity) bool { return isOfGPUs(name) })
 	}
 	if !role.hasGPUs() {
 		return nil
@@ -174,7 +174,7 @@ func applyResources(container *corev1.Container, role *Role, gpus corev1.Resourc
 // isOfGPUs reports whether a resource is one by which tasks request GPUs.
 func isOfGPUs(name corev1.ResourceName) bool {
 	_, slices := v1.SliceProfile(name)
-	return slices || name == v1.ResourceGPU || name == v1.ResourceGPUPercent
+	return slices || name == v1.ResourceGPU || name == v1.ResourceGPUPercent || name == v1.ResourceNVIDIAGPU
 }
 
 // setResource makes request and limit equal: GPUs can't be overcommitted, and

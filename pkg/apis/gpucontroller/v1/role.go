@@ -8,12 +8,12 @@ import corev1 "k8s.io/api/core/v1"
 // Role is one kind of Pods of a task, such as its launcher, its workers or its learners. What a
 // role leaves out is taken from the task's spec.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || self.memory == oldSelf.memory)",fieldPath=".memory",message="is immutable: delete the task and recreate it"
-// +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu)",fieldPath=".cpu",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || self.memory == oldSelf.memory || string(self.memory) == oldSelf.memory || self.memory == string(oldSelf.memory))",fieldPath=".memory",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu || string(self.cpu) == oldSelf.cpu || self.cpu == string(oldSelf.cpu))",fieldPath=".cpu",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpu) == has(oldSelf.gpu) && (!has(self.gpu) || self.gpu == oldSelf.gpu)",fieldPath=".gpu",message="is immutable: delete the task and recreate it"
-// +kubebuilder:validation:XValidation:rule="has(self.gpu__dash__amount) == has(oldSelf.gpu__dash__amount) && (!has(self.gpu__dash__amount) || self.gpu__dash__amount == oldSelf.gpu__dash__amount)",fieldPath="['gpu-amount']",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.gpu__dash__amount) == has(oldSelf.gpu__dash__amount) && (!has(self.gpu__dash__amount) || self.gpu__dash__amount == oldSelf.gpu__dash__amount || string(self.gpu__dash__amount) == oldSelf.gpu__dash__amount || self.gpu__dash__amount == string(oldSelf.gpu__dash__amount))",fieldPath="['gpu-amount']",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpuProfile) == has(oldSelf.gpuProfile) && (!has(self.gpuProfile) || self.gpuProfile == oldSelf.gpuProfile)",fieldPath=".gpuProfile",message="is immutable: delete the task and recreate it"
-// +kubebuilder:validation:XValidation:rule="has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory)",fieldPath=".gpuMemory",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory || string(self.gpuMemory) == oldSelf.gpuMemory || self.gpuMemory == string(oldSelf.gpuMemory))",fieldPath=".gpuMemory",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.nodePool) == has(oldSelf.nodePool) && (!has(self.nodePool) || self.nodePool == oldSelf.nodePool)",fieldPath=".nodePool",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",fieldPath=".replicas",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.failurePolicy) == has(oldSelf.failurePolicy) && (!has(self.failurePolicy) || self.failurePolicy == oldSelf.failurePolicy)",fieldPath=".failurePolicy",message="is immutable: delete the task and recreate it"
@@ -37,8 +37,10 @@ type Role struct {
 	// gpu-amount is what each Pod of the role gets of GPUs, as in the task's spec, or "0" for none.
 	// Default: that of the task.
 	// +optional
+	// +kubebuilder:validation:Type=""
+	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[1-9][0-9]{0,3}|0[.](0[1-9]|[1-9][0-9]?))$')",message="must be a whole number of GPUs from \"0\" to \"9999\", or a share of one GPU from \"0.01\" to \"0.99\" with at most two decimals, for example \"2\" or \"0.5\""
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 9999 : self.matches('^(0|[1-9][0-9]{0,3}|0[.](0[1-9]|[1-9][0-9]?))$')",message="must be a whole number of GPUs from \"0\" to \"9999\", or a share of one GPU from \"0.01\" to \"0.99\" with at most two decimals, for example \"2\" or \"0.5\""
 	GPUAmount string `json:"gpu-amount,omitempty"`
 
 	// gpuProfile is the profile of the MIG slices that the role asks for, as in the task's spec. Default:
@@ -56,20 +58,26 @@ type Role struct {
 
 	// gpuMemory is the least memory that each GPU must have. Default: that of the task.
 	// +optional
+	// +kubebuilder:validation:Type=""
+	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('256Mi')) >= 0 && quantity(self).compareTo(quantity('16Ti')) <= 0",message="must be a quantity from 256Mi to 16Ti with its unit, for example \"40G\""
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 268435456 && self <= 17592186044416 : isQuantity(self) && quantity(self).compareTo(quantity('256Mi')) >= 0 && quantity(self).compareTo(quantity('16Ti')) <= 0",message="must be a quantity from 256Mi to 16Ti with its unit, for example \"40G\""
 	GPUMemory string `json:"gpuMemory,omitempty"`
 
 	// cpu is the number of CPU cores of each Pod of the role. Default: that of the task.
 	// +optional
+	// +kubebuilder:validation:Type=""
+	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('0')) > 0 && quantity(self).compareTo(quantity('100k')) <= 0",message="must be a quantity of CPU cores greater than 0 and at most 100k, for example \"8\" or \"500m\""
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 && self <= 100000 : isQuantity(self) && quantity(self).compareTo(quantity('0')) > 0 && quantity(self).compareTo(quantity('100k')) <= 0",message="must be a quantity of CPU cores greater than 0 and at most 100k, for example \"8\" or \"500m\""
 	CPU string `json:"cpu,omitempty"`
 
 	// memory is the main memory of each Pod of the role. Default: that of the task.
 	// +optional
+	// +kubebuilder:validation:Type=""
+	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('4Mi')) >= 0 && quantity(self).compareTo(quantity('1Pi')) <= 0",message="must be a quantity from 4Mi to 1Pi with its unit, for example \"16Gi\""
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 4194304 && self <= 1125899906842624 : isQuantity(self) && quantity(self).compareTo(quantity('4Mi')) >= 0 && quantity(self).compareTo(quantity('1Pi')) <= 0",message="must be a quantity from 4Mi to 1Pi with its unit, for example \"16Gi\""
 	Memory string `json:"memory,omitempty"`
 
 	// nodePool is the node pool that the role runs in. Default: that of the task.

@@ -51,18 +51,18 @@ type GPUTask struct {
 // memory, Pods, dependencies) is immutable: delete the task and recreate it
 // to change it. template, priority, queue and checkpoint can be changed while the task is suspended.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || self.memory == oldSelf.memory)",fieldPath=".memory",message="is immutable: delete the task and recreate it"
-// +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu)",fieldPath=".cpu",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || self.memory == oldSelf.memory || string(self.memory) == oldSelf.memory || self.memory == string(oldSelf.memory))",fieldPath=".memory",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu || string(self.cpu) == oldSelf.cpu || self.cpu == string(oldSelf.cpu))",fieldPath=".cpu",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpu) == has(oldSelf.gpu) && (!has(self.gpu) || self.gpu == oldSelf.gpu)",fieldPath=".gpu",message="is immutable: delete the task and recreate it"
-// +kubebuilder:validation:XValidation:rule="self.gpu__dash__amount == oldSelf.gpu__dash__amount",fieldPath="['gpu-amount']",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="self.gpu__dash__amount == oldSelf.gpu__dash__amount || string(self.gpu__dash__amount) == oldSelf.gpu__dash__amount || self.gpu__dash__amount == string(oldSelf.gpu__dash__amount)",fieldPath="['gpu-amount']",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpuProfile) == has(oldSelf.gpuProfile) && (!has(self.gpuProfile) || self.gpuProfile == oldSelf.gpuProfile)",fieldPath=".gpuProfile",message="is immutable: delete the task and recreate it"
-// +kubebuilder:validation:XValidation:rule="!has(self.gpuProfile) || !self.gpu__dash__amount.startsWith('0.')",fieldPath="['gpu-amount']",message="must be a whole number of MIG slices with gpuProfile, for example \"1\": for a smaller part of a GPU, name a smaller profile; for a share of a GPU that is not divided, leave gpuProfile out"
+// +kubebuilder:validation:XValidation:rule="!has(self.gpuProfile) || !string(self.gpu__dash__amount).startsWith('0.')",fieldPath="['gpu-amount']",message="must be a whole number of MIG slices with gpuProfile, for example \"1\": for a smaller part of a GPU, name a smaller profile; for a share of a GPU that is not divided, leave gpuProfile out"
 // +kubebuilder:validation:XValidation:rule="!has(self.gpuProfile) || !has(self.gpuMemory)",fieldPath=".gpuMemory",message="must be left out with gpuProfile: the profile says how much memory a MIG slice has"
-// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, !has(r.gpuProfile) && !has(self.gpuProfile) || !(has(r.gpu__dash__amount) ? r.gpu__dash__amount : self.gpu__dash__amount).startsWith('0.'))",fieldPath=".roles",message="gpu-amount must be a whole number of MIG slices in each role with a gpuProfile, its own or that of the task"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, !has(r.gpuProfile) && !has(self.gpuProfile) || !string(has(r.gpu__dash__amount) ? r.gpu__dash__amount : self.gpu__dash__amount).startsWith('0.'))",fieldPath=".roles",message="gpu-amount must be a whole number of MIG slices in each role with a gpuProfile, its own or that of the task"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, !has(r.gpuProfile) && !has(self.gpuProfile) || !has(r.gpuMemory) && !has(self.gpuMemory))",fieldPath=".roles",message="gpuMemory must be left out of the task and of each role with a gpuProfile: the profile says how much memory a MIG slice has"
 // +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && (!has(self.priority) || self.priority == oldSelf.priority) || has(oldSelf.suspend) && oldSelf.suspend",fieldPath=".priority",message="is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.queue) == has(oldSelf.queue) && (!has(self.queue) || self.queue == oldSelf.queue) || has(oldSelf.suspend) && oldSelf.suspend",fieldPath=".queue",message="is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
-// +kubebuilder:validation:XValidation:rule="has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory)",fieldPath=".gpuMemory",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory || string(self.gpuMemory) == oldSelf.gpuMemory || self.gpuMemory == string(oldSelf.gpuMemory))",fieldPath=".gpuMemory",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.nodePool) == has(oldSelf.nodePool) && (!has(self.nodePool) || self.nodePool == oldSelf.nodePool)",fieldPath=".nodePool",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas || has(self.maxReplicas) || has(self.completions)",fieldPath=".replicas",message="is immutable without maxReplicas and completions: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.maxReplicas) == has(oldSelf.maxReplicas) && (!has(self.maxReplicas) || self.maxReplicas == oldSelf.maxReplicas)",fieldPath=".maxReplicas",message="is immutable: delete the task and recreate it"
@@ -104,17 +104,21 @@ type GPUTaskSpec struct {
 	// limit of the task's container. Default: none, unless the template or the
 	// namespace's LimitRange sets one. Immutable.
 	// +optional
+	// +kubebuilder:validation:Type=""
+	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('4Mi')) >= 0 && quantity(self).compareTo(quantity('1Pi')) <= 0",message="must be a quantity from 4Mi to 1Pi with its unit, for example \"16Gi\""
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 4194304 && self <= 1125899906842624 : isQuantity(self) && quantity(self).compareTo(quantity('4Mi')) >= 0 && quantity(self).compareTo(quantity('1Pi')) <= 0",message="must be a quantity from 4Mi to 1Pi with its unit, for example \"16Gi\""
 	Memory string `json:"memory,omitempty"`
 
 	// cpu is the number of CPU cores of each Pod, as a Kubernetes quantity, for
-	// example "8" or "500m" (half a core), greater than 0 and at most 100k. It is both request
+	// example 8 or "500m" (half a core), greater than 0 and at most 100k. It is both request
 	// and limit of the task's container. Default: none, unless the template or
 	// the namespace's LimitRange sets one. Immutable.
 	// +optional
+	// +kubebuilder:validation:Type=""
+	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('0')) > 0 && quantity(self).compareTo(quantity('100k')) <= 0",message="must be a quantity of CPU cores greater than 0 and at most 100k, for example \"8\" or \"500m\""
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 && self <= 100000 : isQuantity(self) && quantity(self).compareTo(quantity('0')) > 0 && quantity(self).compareTo(quantity('100k')) <= 0",message="must be a quantity of CPU cores greater than 0 and at most 100k, for example \"8\" or \"500m\""
 	CPU string `json:"cpu,omitempty"`
 
 	// gpu is the GPU model that the task needs, for example "rtx4090" or
@@ -127,17 +131,19 @@ type GPUTaskSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must be a GPU model as in the node label falldio.com/gpu: letters, digits, '-', '_' and '.', beginning and ending with a letter or digit, for example \"rtx4090\""
 	GPU string `json:"gpu,omitempty"`
 
-	// gpu-amount is what each Pod gets of GPUs, written as a string: a whole
-	// number of them from "1" to "9999", all on one node, or a share of one GPU
-	// from "0.01" to "0.99" in steps of 0.01, for example "0.5". Shares of one
+	// gpu-amount is what each Pod gets of GPUs: a whole number of them from 1
+	// to 9999, all on one node, or a share of one GPU from "0.01" to "0.99" in
+	// steps of 0.01, in quotes, for example "0.5". Shares of one
 	// card never add up to more than the card; what a Pod really uses of it,
 	// nothing limits. Shares need gpu-scheduler: the stock kube-scheduler does
 	// not know that shares and whole GPUs are the same cards. With gpuProfile it
 	// is a whole number of MIG slices. Default: "1". Immutable.
 	// +optional
+	// +kubebuilder:validation:Type=""
+	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:default="1"
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9][0-9]{0,3}|0[.](0[1-9]|[1-9][0-9]?))$')",message="must be a whole number of GPUs from \"1\" to \"9999\", or a share of one GPU from \"0.01\" to \"0.99\" with at most two decimals, for example \"2\" or \"0.5\""
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 9999 : self.matches('^([1-9][0-9]{0,3}|0[.](0[1-9]|[1-9][0-9]?))$')",message="must be a whole number of GPUs from \"1\" to \"9999\", or a share of one GPU from \"0.01\" to \"0.99\" with at most two decimals, for example \"2\" or \"0.5\""
 	GPUAmount string `json:"gpu-amount,omitempty"`
 
 	// gpuProfile asks for MIG slices instead of whole GPUs: the profile of a slice in NVIDIA's notation,
@@ -175,8 +181,10 @@ type GPUTaskSpec struct {
 	// says in binary units: an H100 "80GB" has 81559Mi, so ask for "80G", not
 	// for "80Gi". Default: any. Immutable.
 	// +optional
+	// +kubebuilder:validation:Type=""
+	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('256Mi')) >= 0 && quantity(self).compareTo(quantity('16Ti')) <= 0",message="must be a quantity from 256Mi to 16Ti with its unit, for example \"40G\""
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 268435456 && self <= 17592186044416 : isQuantity(self) && quantity(self).compareTo(quantity('256Mi')) >= 0 && quantity(self).compareTo(quantity('16Ti')) <= 0",message="must be a quantity from 256Mi to 16Ti with its unit, for example \"40G\""
 	GPUMemory string `json:"gpuMemory,omitempty"`
 
 	// nodePool is the node pool that the task runs in: the value of the node

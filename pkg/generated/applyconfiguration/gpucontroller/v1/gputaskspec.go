@@ -23,7 +23,7 @@ type GPUTaskSpecApplyConfiguration struct {
 	// namespace's LimitRange sets one. Immutable.
 	Memory *string `json:"memory,omitempty"`
 	// cpu is the number of CPU cores of each Pod, as a Kubernetes quantity, for
-	// example "8" or "500m" (half a core), greater than 0 and at most 100k. It is both request
+	// example 8 or "500m" (half a core), greater than 0 and at most 100k. It is both request
 	// and limit of the task's container. Default: none, unless the template or
 	// the namespace's LimitRange sets one. Immutable.
 	CPU *string `json:"cpu,omitempty"`
@@ -33,9 +33,9 @@ type GPUTaskSpecApplyConfiguration struct {
 	// falldio.com/gpu" lists the models of a cluster. Default: any model.
 	// Immutable.
 	GPU *string `json:"gpu,omitempty"`
-	// gpu-amount is what each Pod gets of GPUs, written as a string: a whole
-	// number of them from "1" to "9999", all on one node, or a share of one GPU
-	// from "0.01" to "0.99" in steps of 0.01, for example "0.5". Shares of one
+	// gpu-amount is what each Pod gets of GPUs: a whole number of them from 1
+	// to 9999, all on one node, or a share of one GPU from "0.01" to "0.99" in
+	// steps of 0.01, in quotes, for example "0.5". Shares of one
 	// card never add up to more than the card; what a Pod really uses of it,
 	// nothing limits. Shares need gpu-scheduler: the stock kube-scheduler does
 	// not know that shares and whole GPUs are the same cards. With gpuProfile it

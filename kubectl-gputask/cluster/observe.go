@@ -6,7 +6,9 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,7 +22,9 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/plural"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/spelling"
 )
 
 // Observation is a snapshot of a cluster.
@@ -155,7 +159,7 @@ func (p Priorities) Admit(pod *corev1.Pod) error {
 	class := p.fallback
 	if name := pod.Spec.PriorityClassName; name != "" {
 		if class = p.classes[name]; class == nil {
-			return fmt.Errorf("spec.priority: there is no PriorityClass %q: `kubectl get priorityclasses` lists them", name)
+			return fmt.Errorf("spec.priority: there is no PriorityClass %q%s", name, p.instead(name))
 		}
 	}
 	if class == nil {
@@ -164,6 +168,15 @@ func (p Priorities) Admit(pod *corev1.Pod) error {
 	}
 	pod.Spec.PriorityClassName, pod.Spec.Priority, pod.Spec.PreemptionPolicy = class.Name, new(class.Value), class.PreemptionPolicy
 	return nil
+}
+
+// instead ends the sentence that there is no PriorityClass of that name. Those of Kubernetes itself are not for tasks.
+func (p Priorities) instead(name string) string {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(p.classes)), func(name string) bool { return strings.HasPrefix(name, "system-") })
+	if len(names) == 0 {
+		return ": there is none in this cluster"
+	}
+	return fmt.Sprintf("; there %s %s%s", plural.Verb(len(names), "is", "are"), plural.List(names), spelling.DidYouMean(spelling.Nearest(name, names)))
 }
 
 // ControlledBy returns the Pods that a task controls, ordered by index. The others are dropped from the list.

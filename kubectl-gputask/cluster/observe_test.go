@@ -77,7 +77,9 @@ func TestPriorities(t *testing.T) {
 		{name: "of a PriorityClass, with its policy of preemption", class: "high", classes: []schedulingv1.PriorityClass{high, usual}, want: 100, never: true},
 		{name: "the cluster's default", classes: []schedulingv1.PriorityClass{high, usual}, want: 7},
 		{name: "none in a cluster without a default", classes: []schedulingv1.PriorityClass{high}},
-		{name: "one that there is not", class: "low", classes: []schedulingv1.PriorityClass{high}, fails: "spec.priority: there is no PriorityClass \"low\": `kubectl get priorityclasses` lists them"},
+		{name: "one that there is not", class: "low", classes: []schedulingv1.PriorityClass{high}, fails: `spec.priority: there is no PriorityClass "low"; there is high`},
+		{name: "one that is misspelt", class: "hihg", classes: []schedulingv1.PriorityClass{high, usual}, fails: `spec.priority: there is no PriorityClass "hihg"; there are high and usual (did you mean high?)`},
+		{name: "one in a cluster without any", class: "low", fails: `spec.priority: there is no PriorityClass "low": there is none in this cluster`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

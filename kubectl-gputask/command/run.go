@@ -122,6 +122,9 @@ func (r *running) run(ctx context.Context, names, command []string) error {
 	if err != nil {
 		return fmt.Errorf("creating the task: %w", err)
 	}
+	if r.dryRun != dryRunClient {
+		r.warnOfAbsentModels(ctx, clients, created)
+	}
 	if err := r.report(r.session, &r.output, created, "created"); err != nil || r.wait == waitNone {
 		return err
 	}

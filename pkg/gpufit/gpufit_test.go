@@ -133,7 +133,7 @@ func TestWhetherAWorkloadFits(t *testing.T) {
 		"a gang that would like one leaf":                         {cluster(), gang(t, 3, "8", within("leaf", v1.TopologyPreferred)), true, ""},
 		"a level that does not exist":                             {cluster(), gang(t, 2, "8", within("row", v1.TopologyRequired)), false, `there is no topology level "row"`},
 		"more Pods than anybody counts":                           {cluster(), job("job", 2_000_000_000, 0), false, "its Pods can't be placed: they are more than 10000"},
-		"another GPU model":                                       {cluster(), gang(t, 1, "1", func(t *v1.GPUTask) { t.Spec.GPU = "a100" }), false, "another GPU model"},
+		"another GPU model":                                       {cluster(), gang(t, 1, "1", func(t *v1.GPUTask) { t.Spec.GPU = "a100" }), false, "no node has a100"},
 		"a node is cordoned":                                      {cordoned, job("job", 4, 8), false, ""},
 		"a node is not ready":                                     {notReady, job("job", 4, 8), false, ""},
 		"a Workload of the size that was admitted":                {cluster(), reduced(job("job", 5, 8), 4), true, ""},

@@ -7,9 +7,10 @@ package gpumodel
 import (
 	"regexp"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation"
 )
+
+// maxLength is the length of a label's value.
+const maxLength = 63
 
 var (
 	// vendors matches words that do not identify the model.
@@ -32,8 +33,8 @@ func Normalize(product string) string {
 	model := vendors.ReplaceAllString(strings.ToLower(product), " ")
 	model = others.ReplaceAllString(model, "-")
 	model = series.ReplaceAllString(strings.Trim(model, "-."), "${1}${2}")
-	if len(model) > validation.LabelValueMaxLength {
-		model = model[:validation.LabelValueMaxLength]
+	if len(model) > maxLength {
+		model = model[:maxLength]
 	}
 	return strings.Trim(model, "-.")
 }

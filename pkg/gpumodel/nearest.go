@@ -4,8 +4,11 @@
 package gpumodel
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+
+	"falldio.github.io/gpu-controller/pkg/spelling"
 )
 
 // The ways in which a name is like that of a model, the best first.
@@ -37,7 +40,7 @@ func Nearest(name string, known []string) string {
 	}
 	nearest, best, fewest := "", unlike, 0
 	for _, model := range slices.Sorted(slices.Values(known)) {
-		differing := distance(name, model)
+		differing := spelling.Distance(name, model)
 		likeness := likenessOf(name, model, differing)
 		if likeness < best || likeness == best && likeness != unlike && differing < fewest {
 			nearest, best, fewest = model, likeness, differing
@@ -65,23 +68,12 @@ func likenessOf(name, model string, differing int) int {
 	return unlike
 }
 
-// distance returns how many characters have to be inserted, removed or replaced to get from one word to another.
-func distance(from, to string) int {
-	row := make([]int, len(to)+1) // row[j] is the distance from the characters of from so far to the first j of to
-	for j := range row {
-		row[j] = j
+// Absent says that no node has one of some models, and which was perhaps meant; empty if one of them is
+// known, or no model is.
+func Absent(wanted, known []string) string {
+	if len(wanted) == 0 || len(known) == 0 || slices.ContainsFunc(wanted, func(model string) bool { return slices.Contains(known, model) }) {
+		return ""
 	}
-	for i := range len(from) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(to) {
-			replaced := diagonal
-			if from[i] != to[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(to)]
+	return fmt.Sprintf("no node has %s%s; models here: %s", strings.Join(wanted, " or "),
+		spelling.DidYouMean(Nearest(wanted[0], known)), strings.Join(slices.Sorted(slices.Values(known)), ", "))
 }

@@ -51,14 +51,21 @@ func TestTheNearestModelIsOneThatTheUserMayHaveMeant(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
+func TestModelsThatNoNodeHasAreNamed(t *testing.T) {
 	t.Parallel()
+	known := []string{"rtx4090", "a100-40gb", "h100-80gb-hbm3"}
 	for _, test := range []struct {
-		from, to string
-		want     int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"h100", "h100", 0}} {
-		if got := distance(test.from, test.to); got != test.want {
-			t.Errorf("from %q to %q it is %d, want %d", test.from, test.to, got, test.want)
+		wanted, known []string
+		want          string
+	}{
+		{[]string{"h100"}, known, "no node has h100 (did you mean h100-80gb-hbm3?); models here: a100-40gb, h100-80gb-hbm3, rtx4090"},
+		{[]string{"b200", "b300"}, known, "no node has b200 or b300; models here: a100-40gb, h100-80gb-hbm3, rtx4090"},
+		{[]string{"b200", "rtx4090"}, known, ""},
+		{[]string{"h100"}, nil, ""},
+		{nil, known, ""},
+	} {
+		if got := Absent(test.wanted, test.known); got != test.want {
+			t.Errorf("of %v, %v: %q, want %q", test.known, test.wanted, got, test.want)
 		}
 	}
 }

@@ -55,8 +55,8 @@
 // (Try), observe.go (who follows the changes).
 //
 // Placing: place.go rank.go (one Pod), gang.go plan.go topology.go (gangs), backtrack.go checker.go (where others
-// decide, too), fit.go (reasons), choose.go numa.go (cards), policy.go (prices); explain.go remedy.go shortage.go
-// departures.go emptied.go (explanations), whatif.go, capacity.go, running.go.
+// decide, too), fit.go (reasons), choose.go numa.go (cards), policy.go (prices); explain.go absent.go remedy.go
+// shortage.go departures.go emptied.go (explanations), whatif.go, capacity.go, running.go.
 //
 // Making room: preempt*.go; consolidate*.go; repack*.go (Pack); moves*.go, which the last
 // two share. They are in this package because a single call tries thousands of changes

@@ -25,6 +25,9 @@ type Explanation struct {
 	Refusals []Refusal
 	// Never is true if not even an empty cluster would have room.
 	Never bool
+	// Absent says which GPUs no node has, such as "no node has h100 (did you mean h100-80gb-hbm3?); models here:
+	// h100-80gb-hbm3"; empty if there are such GPUs. It stands for the refusals, which all have that cause.
+	Absent string
 	// Remedies are changes each of which alone lets the gang fit, in the order of
 	// the kinds. There may be none.
 	Remedies []Remedy
@@ -57,6 +60,9 @@ func (e *Explanation) String() string {
 
 // Cause is String without the remedies.
 func (e *Explanation) Cause() string {
+	if e.Absent != "" {
+		return e.Absent
+	}
 	if e.Never {
 		return neverText + "; " + e.refusals()
 	}
@@ -100,7 +106,7 @@ func (c *Cluster) Explain(g *Gang) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.Never = !fits
+	e.Never, e.Absent = !fits, absent(c, g)
 	e.Remedies = c.remedies(g, e.Never)
 	return e, nil
 }

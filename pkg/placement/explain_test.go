@@ -71,7 +71,11 @@ func TestAnExplanationNamesTheSmallestRemedy(t *testing.T) {
 		},
 		"another model is free": {
 			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 8, Models: []string{"a100"}}, Min: 1, Max: 1}}},
-			"it would not fit even if nothing else ran; 1 node has another GPU model; it would start on h100 (1 node)",
+			"no node has a100; models here: h100; it would start on h100 (1 node)",
+		},
+		"a model that is written in another way": {
+			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 8, Models: []string{"H100-sxm"}}, Min: 1, Max: 1}}},
+			"no node has H100-sxm (did you mean h100?); models here: h100; it would start on h100 (1 node)",
 		},
 		"no node has so many": {
 			[][]int{{0, 0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 16}, Min: 1, Max: 1}}},

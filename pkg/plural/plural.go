@@ -4,7 +4,10 @@
 // Package plural is pure: English words that depend on a count.
 package plural
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Count returns "1 Pod" or "2 Pods".
 func Count[N int | int32 | int64](count N, noun string) string {
@@ -17,4 +20,13 @@ func Verb[N int | int32 | int64](count N, one, several string) string {
 		return one
 	}
 	return several
+}
+
+// List returns "zone, rack and leaf".
+func List(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }

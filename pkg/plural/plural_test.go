@@ -13,3 +13,12 @@ func TestOnlyOneIsSingular(t *testing.T) {
 		}
 	}
 }
+
+func TestTheLastWordOfAListIsJoinedByAnd(t *testing.T) {
+	t.Parallel()
+	for want, words := range map[string][]string{"": nil, "zone": {"zone"}, "zone and leaf": {"zone", "leaf"}, "zone, rack and leaf": {"zone", "rack", "leaf"}} {
+		if got := List(words); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -66,7 +66,7 @@ func TestWaiting(t *testing.T) {
 			for _, pod := range c.wait("a", "1", 2).Pods {
 				pod.Annotations = map[string]string{v1.AnnotationTopologyLevel: "row"}
 			}
-		}, []string{`a: there is no topology level "row"`}},
+		}, []string{`a: there is no topology level "row"; the levels are zone`}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/plural"
+	"falldio.github.io/gpu-controller/pkg/spelling"
 )
 
 // Level is a kind of domain that nodes are in, and the node label that names the domain.
@@ -72,7 +74,10 @@ func (l Levels) String() string {
 func (l Levels) Number(name string) (int, error) {
 	index := slices.IndexFunc(l, func(level Level) bool { return level.Name == name })
 	if index < 0 {
-		return 0, fmt.Errorf("there is no topology level %q, the levels are %s", name, l.Names())
+		if len(l) == 0 {
+			return 0, fmt.Errorf("there is no topology level %q: gpu-scheduler is configured without levels", name)
+		}
+		return 0, fmt.Errorf("there is no topology level %q; the levels are %s%s", name, plural.List(l.Names()), spelling.DidYouMean(spelling.Nearest(name, l.Names())))
 	}
 	return index + 1, nil
 }

@@ -206,7 +206,7 @@ func TestLevelsHaveNumbers(t *testing.T) {
 			t.Errorf("level %s is %d, error %v, want %d", name, got, err, want)
 		}
 	}
-	if _, err := DefaultLevels().Number("row"); err == nil || !strings.Contains(err.Error(), `no topology level "row", the levels are [zone rack leaf]`) {
+	if _, err := DefaultLevels().Number("row"); err == nil || !strings.Contains(err.Error(), `no topology level "row"; the levels are zone, rack and leaf`) {
 		t.Errorf("an unknown level gives error %v", err)
 	}
 }

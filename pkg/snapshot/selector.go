@@ -107,6 +107,22 @@ func (s *Selector) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// Offers returns the names under which nodes with some traits offer GPUs.
+func (s *Selector) Offers(text string) []string {
+	t, err := parseTraits(text)
+	if err != nil {
+		return nil // not ours
+	}
+	if len(t.Offers) == 0 {
+		return []string{string(v1.ResourceGPU)}
+	}
+	names := make([]string, len(t.Offers))
+	for i, name := range t.Offers {
+		names[i] = string(name)
+	}
+	return names
+}
+
 // GPUResource returns the name under which GPUs are asked for; empty without GPUs.
 func (s *Selector) GPUResource() string { return string(s.resource) }
 

@@ -122,6 +122,9 @@ func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 		}
 	}
 	given.Message = strings.Join(texts, "; ")
+	if text := unoffered(p, s); text != "" {
+		given.Reason, given.Never, given.Message, given.Remedies = v1.WaitsForever, true, text, nil
+	}
 	return cachedMessage{reason: given, at: p.clock.Now(), version: p.mirror.Version(), nodes: p.mirror.NodesVersion(), never: given.Never}
 }
 

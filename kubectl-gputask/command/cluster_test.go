@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clienttesting "k8s.io/client-go/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -87,8 +90,13 @@ func TestWhatIfRefuses(t *testing.T) {
 		{"no file", "whatif", "", "--filename: must name a file with GPUTasks, or be - for the standard input"},
 		{"a missing file", "whatif -f /nowhere", "", "--filename: open /nowhere: no such file or directory"},
 		{"an empty file", "whatif -f -", "# nothing\n---\n", "reading -: there are no GPUTasks in it"},
-		{"another kind", "whatif -f -", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", `reading -: Pod "a": must be of apiVersion falldio.com/v1 and kind GPUTask`},
-		{"an unknown priority", "whatif -f -", fmt.Sprintf(manifest, "a", "priority: urgent"), "task a: spec.priority: there is no PriorityClass \"urgent\": `kubectl get priorityclasses` lists them"},
+		{"another kind", "whatif -f -", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", "reading -: there are no GPUTasks in it, but document 1: Pod a"},
+		{"another version", "whatif -f -", "apiVersion: falldio.com/v2\nkind: GPUTask\n", "reading -: document 1: must have apiVersion: falldio.com/v1 and kind: GPUTask"},
+		{"no YAML", "whatif -f -", "apiVersion: falldio.com/v1\nkind: [\n", "reading -: yaml: line 2: did not find expected node content"},
+		{"an address", "whatif -f https://example.com/a.yaml", "", "--filename: https://example.com/a.yaml: addresses are not read: pipe `curl -L https://example.com/a.yaml` into -f -"},
+		{"a field that there is not", "whatif -f -", fmt.Sprintf(manifest, "a", "gpus: 4"), "reading -: line 4: unknown field spec.gpus: did you mean spec.gpu-amount?"},
+		{"a list instead of an amount", "whatif -f -", fmt.Sprintf(manifest, "a", "gpu-amount: [2]"), "reading -: line 4: spec.gpu-amount: Invalid value: [2]: must be text or a number"},
+		{"an unknown priority", "whatif -f -", fmt.Sprintf(manifest, "a", "priority: urgent"), `task a: spec.priority: there is no PriorityClass "urgent"; there are high and low`},
 		{"more Pods than any task has", "whatif -f -", fmt.Sprintf(manifest, "a", "replicas: 2000000000"), "task a: it has 2000000000 Pods, a GPUTask has at most 10000"},
 		{"levels without labels", "whatif -f - --topology-levels leaf", fmt.Sprintf(manifest, "a", ""), `--topology-levels=leaf: "leaf": must be a level's name and a label of nodes, as in leaf=falldio.com/leaf`},
 	}
@@ -104,21 +112,46 @@ func TestWhatIfRefuses(t *testing.T) {
 	}
 }
 
-func TestWhatIfRefusesFieldsThatThereAreNot(t *testing.T) {
+func TestWhatIfReadsAFolderWithFilesOfAllKinds(t *testing.T) {
 	t.Parallel()
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"a.yaml":    fmt.Sprintf(manifest, "a", "gpu: h100, gpu-amount: 2") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n",
+		"b.json":    `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "falldio.com/v1", "kind": "GPUTask", "metadata": {"name": "b"}, "spec": {"gpu-amount": "1", "cpu": 2}}]}`,
+		"c.yml":     "apiVersion: falldio.com/v1\nkind: GPUQueue\nmetadata: {name: research}\nspec: {resources: [{gpu: h100, guaranteed: 1}]}\n",
+		"README.md": "not: [a manifest",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	f := fragmented(t)
-	f.env.In = strings.NewReader(fmt.Sprintf(manifest, "a", "gpus: 4"))
-	if got := errorText(f.run("whatif", "-f", "-")); !strings.Contains(got, `unknown field "gpus"`) {
-		t.Errorf("error %q", got)
+	if err := f.run("whatif", "-f", folder); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"default/a: fits now", "default/b: fits now"} {
+		if !strings.Contains(f.out.String(), want) {
+			t.Errorf("want %q in\n%s", want, f.out.String())
+		}
+	}
+	want := fmt.Sprintf("Not asked about: %s/a.yaml, document 2: ConfigMap settings\nNot asked about: %s/c.yml, document 1: GPUQueue research\n", folder, folder)
+	if got := f.errOut.String(); got != want {
+		t.Errorf("notes %q, want %q", got, want)
 	}
 }
 
-func TestWhatIfRefusesANumberWhereTheAPIServerWantsText(t *testing.T) {
+func TestWhatIfNamesTheFieldsThatTheAPIServerRefuses(t *testing.T) {
 	t.Parallel()
 	f := fragmented(t)
-	f.env.In = strings.NewReader(fmt.Sprintf(manifest, "a", "gpu-amount: 2"))
-	if got := errorText(f.run("whatif", "-f", "-")); !strings.Contains(got, "spec.gpu-amount of type string") {
-		t.Errorf("error %q", got)
+	f.tasks.PrependReactor("create", "gputasks", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewInvalid(v1.TaskKind().GroupKind(), "av7p56", field.ErrorList{
+			field.Invalid(field.NewPath("spec", "cpu"), "many", "must be a quantity of CPU cores"),
+			field.Invalid(nil, nil, "some validation rules were not checked"),
+		})
+	})
+	f.env.In = strings.NewReader("# a task\n---\n" + fmt.Sprintf(manifest, "a", "\n  gpu: h100,\n  cpu: many\n"))
+	if got, want := errorText(f.run("whatif", "-f", "-")), `task a: line 8: spec.cpu: Invalid value: "many": must be a quantity of CPU cores`; got != want {
+		t.Errorf("error %q, want %q", got, want)
 	}
 }
 

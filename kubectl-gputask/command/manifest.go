@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
@@ -14,30 +17,72 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// readTasks reads the tasks of the file of the flag --filename; "-" is the standard input.
-func (s *session) readTasks(file string) ([]*v1.GPUTask, error) {
-	in := s.In
-	if file != "-" {
-		opened, err := os.Open(file)
+// readManifests reads the tasks of the files of the flag --filename; "-" is the standard input.
+func (s *session) readManifests(files ...string) (*whatif.Manifests, error) {
+	var paths []string
+	for _, name := range files {
+		found, err := filesIn(name)
 		if err != nil {
 			return nil, fmt.Errorf("--filename: %w", err)
 		}
-		defer func() { _ = opened.Close() }()
-		in = opened
+		paths = append(paths, found...)
 	}
-	return whatif.Parse(in, file)
+	all := &whatif.Manifests{}
+	for _, path := range paths {
+		found, err := s.readFile(path)
+		if err != nil {
+			return nil, err
+		}
+		all.Append(found, path)
+	}
+	return all, all.OrNone(strings.Join(files, ", "))
 }
 
 // readTask reads the only task of such a file.
 func (s *session) readTask(file string) (*v1.GPUTask, error) {
-	tasks, err := s.readTasks(file)
+	manifests, err := s.readManifests(file)
 	if err != nil {
 		return nil, err
 	}
-	if len(tasks) != 1 {
-		return nil, fmt.Errorf("--filename=%s: must have one GPUTask, but has %d: `kubectl apply -f` creates several", file, len(tasks))
+	if tasks := len(manifests.Tasks); tasks != 1 {
+		return nil, fmt.Errorf("--filename=%s: must have one GPUTask, but has %d: `kubectl apply -f` creates several", file, tasks)
 	}
-	return tasks[0], nil
+	return manifests.Tasks[0].GPUTask, nil
+}
+
+// filesIn returns the manifests in a folder, as kubectl does; a file is itself.
+func filesIn(name string) (paths []string, err error) {
+	if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
+		return nil, fmt.Errorf("%s: addresses are not read: pipe `curl -L %s` into -f -", name, name)
+	}
+	if folder, err := os.Stat(name); name == "-" || err != nil || !folder.IsDir() {
+		return []string{name}, nil
+	}
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(entry.Name())) {
+			paths = append(paths, filepath.Join(name, entry.Name()))
+		}
+	}
+	if len(paths) == 0 {
+		return nil, fmt.Errorf("%s: there are no files .json, .yaml or .yml in it", name)
+	}
+	return paths, nil
+}
+
+func (s *session) readFile(path string) (*whatif.Manifests, error) {
+	if path == "-" {
+		return whatif.Parse(s.In, path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("--filename: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	return whatif.Parse(file, path)
 }
 
 // overlaid returns a task with what another one sets instead, as "kubectl patch" does: containers, variables, volumes

@@ -19,7 +19,7 @@ type whatIf struct {
 	*session
 	output
 	clusterFlags
-	file string
+	files []string
 }
 
 func newWhatIf(s *session) *cobra.Command {
@@ -30,9 +30,10 @@ func newWhatIf(s *session) *cobra.Command {
 		Long: `Say whether and when a task would fit, without creating it: now, after moves of running
 tasks, when tasks with a deadline have ended, or never.
 
-The file may have several tasks: each is asked about as if those before it that fit now
-were there already. The API server checks the tasks as "kubectl apply
---dry-run=server" does. Nothing in the cluster is changed.`,
+The file is one that "kubectl apply -f" takes: YAML or JSON, several documents, lists, or a
+folder with such files. Objects of other kinds are skipped. Each task is asked about as if
+those before it that fit now were there already. The API server checks the tasks as
+"kubectl apply --dry-run=server" does. Nothing in the cluster is changed.`,
 		GroupID: groupCluster,
 		Example: `  kubectl gputask whatif -f task.yaml
   kubectl gputask run big --gpu-amount 8 --replicas 4 --dry-run -o yaml | kubectl gputask whatif -f -`,
@@ -40,7 +41,7 @@ were there already. The API server checks the tasks as "kubectl apply
 		ValidArgsFunction: noCompletion,
 		RunE:              func(command *cobra.Command, _ []string) error { return w.run(command.Context()) },
 	}
-	command.Flags().StringVarP(&w.file, "filename", "f", "", "file with GPUTasks, or - for the standard input")
+	command.Flags().StringSliceVarP(&w.files, "filename", "f", nil, "file or folder with GPUTasks, or - for the standard input; may be repeated")
 	w.clusterFlags.addTo(command)
 	w.output.addTo(command)
 	return command
@@ -50,10 +51,10 @@ func (w *whatIf) run(ctx context.Context) error {
 	if err := w.validate(); err != nil {
 		return err
 	}
-	if w.file == "" {
+	if len(w.files) == 0 {
 		return errors.New("--filename: must name a file with GPUTasks, or be - for the standard input")
 	}
-	tasks, err := w.readTasks(w.file)
+	manifests, err := w.readManifests(w.files...)
 	if err != nil {
 		return err
 	}
@@ -61,20 +62,23 @@ func (w *whatIf) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answers := make([]*analysis.WhatIf, 0, len(tasks))
-	for _, task := range tasks {
-		if task.Namespace == "" {
-			task.Namespace = clients.Namespace
+	answers := make([]*analysis.WhatIf, 0, len(manifests.Tasks))
+	for _, manifest := range manifests.Tasks {
+		if manifest.Namespace == "" {
+			manifest.Namespace = clients.Namespace
 		}
-		checked, problem := whatif.Check(ctx, clients, task)
+		checked, problem := whatif.Check(ctx, clients, manifest)
 		if problem != nil {
-			return fmt.Errorf("task %s: %w", task.Name, problem)
+			return fmt.Errorf("task %s: %w", manifest.Name, problem)
 		}
 		_, answer, err := whatif.Ask(observed, checked)
 		if err != nil {
-			return fmt.Errorf("task %s: %w", task.Name, err)
+			return fmt.Errorf("task %s: %w", manifest.Name, err)
 		}
 		answers = append(answers, answer)
+	}
+	for _, skipped := range manifests.Skipped {
+		fmt.Fprintf(w.ErrOut, "Not asked about: %s\n", skipped)
 	}
 	if !w.isText() {
 		return w.printValue(w.Out, answers)

@@ -14,6 +14,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/access"
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/rows"
 	"falldio.github.io/gpu-controller/kubectl-gputask/whatif"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 // gpu answers with all about a GPU.
@@ -40,20 +41,26 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request, viewer *access.V
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := whatif.Parse(bytes.NewReader(text), "the text")
+	manifests, err := whatif.Parse(bytes.NewReader(text), "the text")
+	if err == nil {
+		err = manifests.OrNone("the text")
+	}
 	switch {
 	case err != nil:
 		return nil, err
-	case len(tasks) > maxAsked:
-		return nil, failed(http.StatusUnprocessableEntity, "These are %d tasks: ask about %d at most at a time.", len(tasks), maxAsked)
+	case len(manifests.Tasks) > maxAsked:
+		return nil, failed(http.StatusUnprocessableEntity, "These are %d tasks: ask about %d at most at a time.", len(manifests.Tasks), maxAsked)
 	}
-	for i, task := range tasks {
-		if task.Namespace == "" {
-			task.Namespace = viewer.Clients.Namespace
+	var tasks []*v1.GPUTask
+	for _, manifest := range manifests.Tasks {
+		if manifest.Namespace == "" {
+			manifest.Namespace = viewer.Clients.Namespace
 		}
-		if tasks[i], err = whatif.Check(r.Context(), viewer.Clients, task); err != nil {
-			return nil, fmt.Errorf("task %s: %w", task.Name, err)
+		task, err := whatif.Check(r.Context(), viewer.Clients, manifest)
+		if err != nil {
+			return nil, fmt.Errorf("task %s: %w", manifest.Name, err)
 		}
+		tasks = append(tasks, task)
 	}
 	follower := s.feed.following()
 	if follower == nil {
@@ -68,6 +75,9 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request, viewer *access.V
 			return nil, fmt.Errorf("task %s: %w", task.Name, err)
 		}
 		answers.Answers = append(answers.Answers, rows.WhatIfRow(view, found))
+	}
+	for _, skipped := range manifests.Skipped {
+		answers.Notes = append(answers.Notes, "Not asked about: "+skipped+".")
 	}
 	if unknown := observed.Queues.Unknown; unknown != "" {
 		answers.Notes = append(answers.Notes, "GPUQueues are not taken into account: "+unknown+".")

@@ -33,13 +33,13 @@ func FuzzAsk(f *testing.F) {
 	f.Add([]byte("# nothing\n---\n---\nkind: Pod\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		fuzzlimit.Check(t, fuzzlimit.Limits{Bytes: 1 << 30, PerByte: 64 << 10, CPU: 30 * time.Second}, len(text), func() {
-			tasks, err := Parse(bytes.NewReader(text), "the text")
+			found, err := Parse(bytes.NewReader(text), "the text")
 			if err != nil {
 				return
 			}
 			observed := observation()
-			for _, task := range tasks[:min(len(tasks), 3)] {
-				view, answer, err := Ask(observed, task)
+			for _, task := range found.Tasks[:min(len(found.Tasks), 3)] {
+				view, answer, err := Ask(observed, task.GPUTask)
 				if err != nil {
 					continue
 				}

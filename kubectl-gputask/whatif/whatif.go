@@ -5,20 +5,13 @@
 package whatif
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	"falldio.github.io/gpu-controller/kubectl-gputask/change"
@@ -50,54 +43,10 @@ func Ask(observed *cluster.Observation, task *v1.GPUTask) (*analysis.View, *anal
 	return view, answer, nil
 }
 
-// Parse reads YAML or JSON documents with GPUTasks from a file, or whatever has that name.
-func Parse(in io.Reader, name string) ([]*v1.GPUTask, error) {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(in))
-	var tasks []*v1.GPUTask
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", name, err)
-		}
-		task, err := decode(document)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", name, err)
-		}
-		if task.Kind == "" && task.Name == "" {
-			continue // a document with only comments
-		}
-		if task.GroupVersionKind() != v1.TaskKind() {
-			return nil, fmt.Errorf("reading %s: %s %q: must be of apiVersion %s and kind %s", name, cmp.Or(task.Kind, "object"), task.Name, v1.GroupVersion, v1.TaskKind().Kind)
-		}
-		tasks = append(tasks, task)
-	}
-	if len(tasks) == 0 {
-		return nil, fmt.Errorf("reading %s: there are no GPUTasks in it", name)
-	}
-	return tasks, nil
-}
-
-// decode is as strict as the API server, for which the number 2 is not the text "2".
-func decode(document []byte) (*v1.GPUTask, error) {
-	text, err := yaml.YAMLToJSONStrict(document)
-	if err != nil {
-		return nil, err
-	}
-	task := &v1.GPUTask{}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(task); err != nil {
-		return nil, err
-	}
-	return task, nil
-}
-
 // Check has the API server validate and default a task. For users without the
 // right to create tasks, it returns the task unchanged.
-func Check(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) (*v1.GPUTask, error) {
+func Check(ctx context.Context, clients *cluster.Clients, manifest *Manifest) (*v1.GPUTask, error) {
+	task := manifest.GPUTask
 	trial := task.DeepCopy()
 	trial.ResourceVersion, trial.UID = "", ""
 	// A task of that name may exist.
@@ -111,10 +60,29 @@ func Check(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) (*v1
 		return task, nil // the dry run is optional
 	}
 	if err != nil {
-		return nil, err
+		return nil, manifest.refused(err)
 	}
 	checked.Name, checked.GenerateName = task.Name, ""
 	return checked, nil
+}
+
+// refused returns why the API server refuses a task, field by field and with their lines, instead of an error with the
+// name that it has made up.
+func (m *Manifest) refused(err error) error {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return err
+	}
+	var problems []string
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Field != "" && cause.Field != "<nil>" { // that some rules were not checked
+			problems = append(problems, m.lines.of(cause.Field)+cause.Field+": "+cause.Message)
+		}
+	}
+	if len(problems) == 0 {
+		return err
+	}
+	return errors.New(strings.Join(problems, "; "))
 }
 
 // namePrefix truncates a name so that the API server can append its random suffix.

@@ -31,6 +31,7 @@ var searches = map[string][]string{
 // something reads a field, a condition's reason or an annotation, and not the words beside it.
 var searched = map[string]map[string]string{
 	"kubectl-gputask/podlogs": {"waiting to start": "the kubelet's", "is terminated": "the kubelet's"},
+	"kubectl-gputask/whatif":  {"error converting YAML to JSON: ": "the YAML library's"},
 	"pkg/apierror":            {"request is too large": "the API server's"},
 	"pkg/gpumodel":            {`\b(nvidia|geforce|tesla|graphics device)\b`: "NVIDIA's"},
 	"pkg/podfacts":            {"Pod was rejected: ": "the kubelet's"},

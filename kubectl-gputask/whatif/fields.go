@@ -1,0 +1,261 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package whatif
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"falldio.github.io/gpu-controller/pkg/spelling"
+)
+
+// problem is what is wrong with a field of a manifest.
+type problem struct {
+	// path is that of the field: "spec.gpuAmount".
+	path string
+	text string
+	// unknown is true for a field that there is not.
+	unknown bool
+}
+
+func (p *problem) String() string {
+	if p.unknown {
+		return "unknown field " + p.path + p.text
+	}
+	return p.path + ": " + p.text
+}
+
+// isAmount reports whether a field of the spec is text or a number.
+func isAmount(path string) bool {
+	name := path[strings.LastIndex(path, ".")+1:]
+	return slices.Contains([]string{"cpu", "memory", "gpu-amount", "gpuMemory"}, name)
+}
+
+// renamed returns the field of a task's spec for which other systems have that name; empty if there is none.
+func renamed(name string) string {
+	switch name {
+	case "gpus", "gpuCount":
+		return "gpu-amount"
+	case "gpuModel", "gpuType", "model":
+		return "gpu"
+	case "pods", "nodes", "parallelism":
+		return "replicas"
+	case "priorityClass", "priorityClassName":
+		return "priority"
+	case "queueName":
+		return "queue"
+	default:
+		return ""
+	}
+}
+
+// flagFor returns how "kubectl gputask run" sets a field of a container that people look for in the spec; empty if
+// it does not.
+func flagFor(name string) string {
+	switch name {
+	case "image", "env":
+		return "kubectl gputask run --" + name
+	case "command", "args":
+		return "kubectl gputask run NAME -- COMMAND"
+	default:
+		return ""
+	}
+}
+
+// problemIn returns what is wrong with the first field of a value that is to be decoded into a type: fields are looked
+// at in the order of their names.
+func problemIn(value any, as reflect.Type, path string) *problem {
+	for as.Kind() == reflect.Pointer {
+		as = as.Elem()
+	}
+	if value == nil {
+		return nil
+	}
+	if as.Kind() == reflect.String && isAmount(path) {
+		return mustBe(value, path, "text or a number", isText(value) || isNumber(value))
+	}
+	if decodesItself(as) {
+		return nil
+	}
+	switch as.Kind() {
+	case reflect.Struct:
+		fields, isObject := value.(map[string]any)
+		if !isObject {
+			return mustBe(value, path, "an object with fields", false)
+		}
+		return problemInFields(fields, as, path)
+	case reflect.Map:
+		entries, isObject := value.(map[string]any)
+		if !isObject {
+			return mustBe(value, path, "an object with names and values", false)
+		}
+		for _, key := range slices.Sorted(maps.Keys(entries)) {
+			if found := problemIn(entries[key], as.Elem(), path+"["+key+"]"); found != nil {
+				return found
+			}
+		}
+		return nil
+	case reflect.Slice:
+		return problemInList(value, as, path)
+	case reflect.String:
+		return mustBe(value, path, "text"+quoted(value), isText(value))
+	case reflect.Bool:
+		_, isBool := value.(bool)
+		return mustBe(value, path, "true or false", isBool)
+	default:
+		return mustBe(value, path, "a whole number", isWhole(value))
+	}
+}
+
+func problemInFields(fields map[string]any, as reflect.Type, path string) *problem {
+	known := fieldsOf(as)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		inner := strings.TrimPrefix(path+"."+name, ".")
+		field, isKnown := known[name]
+		if !isKnown {
+			return &problem{path: inner, text: suggestion(name, as, path), unknown: true}
+		}
+		if found := problemIn(fields[name], field, inner); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+func problemInList(value any, as reflect.Type, path string) *problem {
+	items, isList := value.([]any)
+	if !isList {
+		if _, isBytes := value.(string); isBytes && as.Elem().Kind() == reflect.Uint8 {
+			return nil
+		}
+		return mustBe(value, path, "a list", false)
+	}
+	for i, item := range items {
+		if found := problemIn(item, as.Elem(), fmt.Sprintf("%s[%d]", path, i)); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// suggestion ends a sentence about an unknown field with the name of the field that may be meant.
+func suggestion(name string, as reflect.Type, path string) string {
+	meant := spelling.Nearest(name, slices.Collect(maps.Keys(fieldsOf(as))))
+	if path == "spec" {
+		meant = cmp.Or(renamed(name), meant)
+	}
+	if meant != "" {
+		return ": did you mean " + strings.TrimPrefix(path+"."+meant, ".") + "?"
+	}
+	inner := within(name, as)
+	if inner == "" {
+		return ": kubectl explain gputask." + path + " lists the fields"
+	}
+	text := ": did you mean " + strings.TrimPrefix(path+"."+inner, ".")
+	if flag := flagFor(name); path == "spec" && flag != "" {
+		text += ", or " + flag
+	}
+	return text + "?"
+}
+
+// within returns the path of a field of that name in the objects within a type; empty if there is none.
+func within(name string, as reflect.Type) string {
+	for _, inner := range []string{"metadata", "template", "spec", "containers"} {
+		field, found := fieldsOf(as)[inner]
+		if !found {
+			continue
+		}
+		path := inner
+		for field.Kind() == reflect.Pointer || field.Kind() == reflect.Slice {
+			if field.Kind() == reflect.Slice {
+				path += "[0]"
+			}
+			field = field.Elem()
+		}
+		if _, found := fieldsOf(field)[name]; found {
+			return path + "." + name
+		}
+		if deeper := within(name, field); deeper != "" {
+			return path + "." + deeper
+		}
+	}
+	return ""
+}
+
+// fieldsOf returns the fields of a struct by their names in JSON.
+func fieldsOf(as reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for as.Kind() == reflect.Pointer {
+		as = as.Elem()
+	}
+	if as.Kind() != reflect.Struct {
+		return fields
+	}
+	for i := range as.NumField() {
+		field := as.Field(i)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case field.Anonymous && (name == "" || strings.Contains(options, "inline")):
+			maps.Copy(fields, fieldsOf(field.Type))
+		case name != "" && name != "-":
+			fields[name] = field.Type
+		}
+	}
+	return fields
+}
+
+// decodesItself reports whether a type of Kubernetes' own, such as a quantity or a time, reads its value.
+func decodesItself(as reflect.Type) bool {
+	_, ours := fieldsOf(as)["template"]
+	return !ours && reflect.PointerTo(as).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
+func mustBe(value any, path, what string, is bool) *problem {
+	if is {
+		return nil
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		text = nil
+	}
+	const shown = 40
+	if len(text) > shown {
+		text = append(text[:shown:shown], "…"...)
+	}
+	return &problem{path: path, text: fmt.Sprintf("Invalid value: %s: must be %s", text, what)}
+}
+
+// quoted shows how a number or a boolean becomes text.
+func quoted(value any) string {
+	switch value.(type) {
+	case json.Number, bool:
+		return fmt.Sprintf(`; put it in quotes: "%v"`, value)
+	default:
+		return ""
+	}
+}
+
+func isText(value any) bool {
+	_, is := value.(string)
+	return is
+}
+
+func isNumber(value any) bool {
+	_, is := value.(json.Number)
+	return is
+}
+
+func isWhole(value any) bool {
+	number, is := value.(json.Number)
+	if !is {
+		return false
+	}
+	_, err := number.Int64()
+	return err == nil
+}

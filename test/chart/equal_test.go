@@ -48,7 +48,7 @@ func TestTheChartInstallsWhatTheKustomizationsInstall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var want []*unstructured.Unstructured
-			for _, kustomization := range test.kustomizations {
+			for _, kustomization := range append(test.kustomizations, "artifacts/numbers") {
 				want = append(want, kustomize(t, kustomization)...)
 			}
 			if _, partial := test.values["withRights"]; partial {

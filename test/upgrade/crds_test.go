@@ -65,7 +65,7 @@ func lostFields(before, after map[string]*apiextensions.CustomResourceDefinition
 // lostProperties returns the fields that one schema has and another one has not, with their paths.
 func lostProperties(path string, before, after *apiextensions.JSONSchemaProps) []string {
 	var lost []string
-	if before.Type != after.Type {
+	if before.Type != after.Type && !(after.XIntOrString && slices.Contains([]string{"integer", "string"}, before.Type)) {
 		lost = append(lost, path+" as "+before.Type)
 	}
 	for name := range before.Properties {
@@ -105,6 +105,8 @@ func TestAFieldThatIsGoneIsFound(t *testing.T) {
 	}
 	number := schema("a", "b")
 	number.Properties["list"].Items.Schema.Properties["b"] = apiextensions.JSONSchemaProps{Type: "integer"}
+	either := schema("a", "b")
+	either.Properties["list"].Items.Schema.Properties["b"] = apiextensions.JSONSchemaProps{XIntOrString: true}
 	for name, test := range map[string]struct {
 		after map[string]*apiextensions.CustomResourceDefinition
 		want  []string
@@ -112,6 +114,7 @@ func TestAFieldThatIsGoneIsFound(t *testing.T) {
 		"one field more":          {crds(schema("a", "b", "c")), nil},
 		"one field less":          {crds(schema("a")), []string{"tasks v1.list[].b"}},
 		"a field of another type": {crds(number), []string{"tasks v1.list[].b as string"}},
+		"a field of more types":   {crds(either), nil},
 		"no such kind":            {nil, []string{"tasks"}},
 	} {
 		if got := lostFields(crds(schema("a", "b")), test.after); !slices.Equal(got, test.want) {

@@ -164,6 +164,7 @@ func (s *scene) install(v *version) {
 	s.Helper()
 	s.kubectl("apply", "--server-side", "--force-conflicts", "--kustomize="+v.manifests("base"))
 	s.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=1m")
+	s.installNumbers(v)
 }
 
 func (s *scene) kubectl(args ...string) {

@@ -122,7 +122,7 @@ func (c *checks) compare(what string, tasks, plans map[string]bool) {
 	c.Helper()
 	c.Logf("%v: %s", time.Since(c.begin).Round(time.Second), what)
 	c.stages++
-	c.await(c.submitInOrder(newcomers(c.stages))...)
+	c.await(append(c.submitInOrder(newcomers(c.stages)), c.submitInNumbers(c.stages)...)...)
 	now := c.record()
 	if found := differences(c.before.unconcerned(tasks, plans), now.unconcerned(tasks, plans)); len(found) > 0 {
 		c.Fatalf("with %s:\n%s", what, strings.Join(found, "\n"))

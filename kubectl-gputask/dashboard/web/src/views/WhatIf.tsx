@@ -17,7 +17,7 @@ kind: GPUTask
 metadata:
   name: example
 spec:
-  gpu-amount: "8"
+  gpu-amount: 8
   replicas: 2
 `;
 

@@ -153,6 +153,15 @@ func newPriorities(classes []schedulingv1.PriorityClass) Priorities {
 	return p
 }
 
+// ListPriorities lists the PriorityClasses of a cluster.
+func ListPriorities(ctx context.Context, clients *Clients) (Priorities, error) {
+	list, err := clients.Kube.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return Priorities{}, err
+	}
+	return newPriorities(list.Items), nil
+}
+
 // Admit sets the priority that a Pod would get if it were created. It fails if the
 // PriorityClass does not exist.
 func (p Priorities) Admit(pod *corev1.Pod) error {

@@ -123,7 +123,7 @@ func (r *running) run(ctx context.Context, names, command []string) error {
 		return fmt.Errorf("creating the task: %w", err)
 	}
 	if r.dryRun != dryRunClient {
-		r.warnOfAbsentModels(ctx, clients, created)
+		r.warnOfAbsent(ctx, clients, created)
 	}
 	if err := r.report(r.session, &r.output, created, "created"); err != nil || r.wait == waitNone {
 		return err

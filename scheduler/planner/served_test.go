@@ -15,6 +15,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/leadership"
 )
 
 // inLine returns the names of those that wait in their order.
@@ -213,6 +214,21 @@ func TestWhomNodesWithRoomRefuseNeedsABookingForAnEstimate(t *testing.T) {
 			test.check(f.fixture, waits)
 		})
 	}
+}
+
+func TestWhoseClaimsAreNotReadyHasNoEstimate(t *testing.T) {
+	t.Parallel()
+	waits := pod("waits", 1, earlierEstimate, in("waits", 1, 0))
+	waits.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: new("gpu")}}
+	f := newFixture(t, waits)
+	f.addNode("a", "l", 4)
+	f.handle.claims = noClaims{}
+	f.begins(leadership.Always())
+	if _, err := f.devices.Watch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.comes(waits)
+	f.wantNoEstimate(waits, true)
 }
 
 func TestOnlyWhoseVolumeExistsHasAnEstimate(t *testing.T) {

@@ -38,6 +38,8 @@ type process struct {
 	// heartbeat is when the jobs last ran.
 	heartbeat atomic.Pointer[time.Time]
 	sources   simulation.Sources
+	// held are the GPUs of simulated nodes that Pods have; nil without --simulated-nodes.
+	held *heldGPUs
 	// probes serves /probe, for simulated nodes with the simulated network.
 	probes  *probe.Handler
 	network *simulated.Network
@@ -68,6 +70,12 @@ func (p *process) work(ctx context.Context, clients *clients) error {
 	group.Go(func() error {
 		return publish.WatchNodes(ctx, clients.metadata, p.views(), func() { close(p.synced) })
 	})
+	if p.held != nil {
+		group.Go(func() error {
+			p.held.run(ctx)
+			return nil
+		})
+	}
 	for _, agent := range p.agents {
 		group.Go(func() error { return agent.run(ctx, p.synced) })
 	}

@@ -23,9 +23,18 @@ func (p *process) makeAgents(ctx context.Context, clients *clients) error {
 		p.agents = append(p.agents, agent)
 		return agent, err
 	}
+	if len(p.opts.Fleet) > 0 {
+		held, err := newHeldGPUs(clients.metadata)
+		if err != nil {
+			return err
+		}
+		p.held = held
+	}
 	for i := range p.opts.Fleet {
 		node := &p.opts.Fleet[i]
-		if _, err := add(node.Name, p.sources.Add(node.Name, &node.Profile, p.clock), labels.Options{Model: node.Model}); err != nil {
+		source := p.sources.Add(node.Name, &node.Profile, p.clock)
+		source.BusyWhile(p.held.holds)
+		if _, err := add(node.Name, source, labels.Options{Model: node.Model}); err != nil {
 			return err
 		}
 	}

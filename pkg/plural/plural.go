@@ -30,3 +30,15 @@ func List(words []string) string {
 	}
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
+
+// All returns "the Pod is", "both Pods are" or "all 3 Pods are" for all there are, with the forms of the verb.
+func All[N int | int32 | int64](count N, noun, one, several string) string {
+	switch count {
+	case 1:
+		return "the " + noun + " " + one
+	case 2:
+		return "both " + noun + "s " + several
+	default:
+		return fmt.Sprintf("all %d %ss %s", count, noun, several)
+	}
+}

@@ -22,3 +22,12 @@ func TestTheLastWordOfAListIsJoinedByAnd(t *testing.T) {
 		}
 	}
 }
+
+func TestAllOfTwoAreBoth(t *testing.T) {
+	t.Parallel()
+	for count, want := range map[int]string{1: "the Pod is", 2: "both Pods are", 3: "all 3 Pods are", 20: "all 20 Pods are"} {
+		if got := All(count, "Pod", "is", "are"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -101,3 +101,15 @@ func (p *Profile) values(info *gpu.Info, now, reset time.Time, eccUncorrected fl
 		gpu.Processes:            math.Ceil(utilization),
 	}
 }
+
+// idle changes the measurements of a GPU to those of one that nobody uses. The energy counter goes on as before:
+// without a state, it does not know how long it was idle, and it must not fall.
+func (p *Profile) idle(values gpu.Values) {
+	values[gpu.MemoryFree] += values[gpu.MemoryUsed]
+	for _, none := range []gpu.Quantity{gpu.Utilization, gpu.MemoryUtilization, gpu.MemoryUsed, gpu.Processes} {
+		values[none] = 0
+	}
+	values[gpu.Temperature], values[gpu.MemoryTemperature] = idleTemperature, idleTemperature-memoryIsCooler
+	values[gpu.Power] = float64(p.PowerLimitWatts) * idlePower
+	values[gpu.SMClock] = idleSMClock
+}

@@ -113,3 +113,24 @@ func TestEveryGPUAndSeedHasALoadOfItsOwn(t *testing.T) {
 		}
 	}
 }
+
+func TestAGPUThatNobodyHoldsIsIdle(t *testing.T) {
+	t.Parallel()
+	source := newSource(t, newClock())
+	busy, free := UUID("n1", 0), UUID("n1", 1)
+	source.BusyWhile(func(uuid string) bool { return uuid == busy })
+	for uuid, idle := range map[string]bool{busy: false, free: true} {
+		sample, err := source.Read(uuid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, quantity := range []gpu.Quantity{gpu.Utilization, gpu.MemoryUtilization, gpu.MemoryUsed, gpu.Processes} {
+			if (sample.Values[quantity] == 0) != idle {
+				t.Errorf("%v of %s is %v; idle: %v", quantity, uuid, sample.Values[quantity], idle)
+			}
+		}
+		if power := sample.Values[gpu.Power] / sample.Values[gpu.PowerLimit]; (power <= idlePower) != idle {
+			t.Errorf("it uses %v of its power; idle: %v", power, idle)
+		}
+	}
+}

@@ -23,6 +23,8 @@ type Source struct {
 	clock   clock.Clock
 	events  chan gpu.Event
 	proc    fs.FS // nil unless processes are to be found
+	// held reports whether a GPU is used by somebody; nil if all are.
+	held func(uuid string) bool
 
 	mu     sync.Mutex
 	gpus   []*simulated
@@ -53,6 +55,9 @@ func New(profile *Profile, node string, c clock.Clock) *Source {
 	}
 	return s
 }
+
+// BusyWhile has only those GPUs busy for which held returns true. It is to be called before the Source is read.
+func (s *Source) BusyWhile(held func(uuid string) bool) { s.held = held }
 
 // Open finds the GPUs that are not removed.
 func (s *Source) Open() (gpu.Inventory, error) {
@@ -89,6 +94,9 @@ func (s *Source) Read(uuid string) (gpu.Sample, error) {
 	sample := gpu.Sample{
 		UUID:   uuid,
 		Values: s.profile.values(&one.info, s.clock.Now(), one.reset, one.eccUncorrected),
+	}
+	if s.held != nil && !s.held(uuid) {
+		s.profile.idle(sample.Values)
 	}
 	one.addTo(&sample)
 	if one.mig {

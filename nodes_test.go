@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -67,5 +68,36 @@ func TestNodesThatAreNotKnownMayBeLeft(t *testing.T) {
 	f.kube.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("down") })
 	if !f.otherNodes(t.Context(), &corev1.Pod{}, nil) {
 		t.Error("a task fails because the API server does not answer")
+	}
+}
+
+func TestWhatAPodWasEvictedFor(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "own"}}
+	for want, test := range map[v1.InterruptionReason]struct {
+		cordoned bool
+		moving   types.UID
+	}{
+		v1.InterruptionMoved:   {cordoned: true, moving: "uid-of-task"},
+		v1.InterruptionDrained: {cordoned: true},
+		v1.InterruptionEvicted: {},
+	} {
+		f := newFixture(t)
+		f.rescheduling = &recordedRescheduling{moving: test.moving}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Spec: corev1.NodeSpec{Unschedulable: test.cordoned}}
+		if err := f.kube.Tracker().Add(node); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.evictedFor(t.Context(), "uid-of-task", pod); got != want {
+			t.Errorf("it was %s, want %s", got, want)
+		}
+	}
+}
+
+func TestAnEvictionFromANodeThatHasGoneIsOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if got := f.evictedFor(t.Context(), "uid-of-task", &corev1.Pod{Spec: corev1.PodSpec{NodeName: "gone"}}); got != v1.InterruptionEvicted {
+		t.Errorf("it was %s", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/plural"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
@@ -64,7 +65,7 @@ type evictedTask struct {
 // counts the work that would be lost now: more than was planned if a plan has waited for approval.
 func (r *Rescheduler) exceededBudget(ledger *reschedule.Ledger, moves int, tasks []evictedTask, now time.Time) string {
 	if left, limited := ledger.MovesLeft(&r.options.Planner); limited && left < moves {
-		return fmt.Sprintf("%d Pods are to be moved, %d of %d are left in this hour", moves, left, r.options.Planner.MovesPerHour)
+		return fmt.Sprintf("%s to be moved, %d of %d are left in this hour", plural.Count(moves, "Pod")+plural.Verb(moves, " is", " are"), left, r.options.Planner.MovesPerHour)
 	}
 	lost := map[string]int64{}
 	for _, evicted := range tasks {

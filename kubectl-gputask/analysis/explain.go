@@ -193,11 +193,11 @@ func (v *View) dependencies(task *clusterview.Task) []string {
 // addUses adds which cards the Pods have.
 func (v *View) addUses(e *Explanation, task *clusterview.Task) {
 	for _, pod := range task.Pods {
-		if pod.Spec.NodeName == "" || podfacts.Ended(pod) {
-			continue
-		}
 		if pod.Spec.Priority != nil {
 			e.Priority = *pod.Spec.Priority
+		}
+		if pod.Spec.NodeName == "" || podfacts.Ended(pod) {
+			continue
 		}
 		running, _ := v.Cluster.Running(string(pod.UID))
 		cards := v.Cards[pod.Spec.NodeName]

@@ -82,14 +82,17 @@ type Card struct {
 
 // Sum counts GPUs by their use.
 type Sum struct {
-	Nodes       int      `json:"nodes"`
-	GPUs        int      `json:"gpus"`
-	Free        int      `json:"free"`
-	Closed      int      `json:"closed,omitempty"`
-	Shared      int      `json:"shared,omitempty"`
-	Busy        int      `json:"busy"`
-	Reserved    int      `json:"reserved,omitempty"`
+	Nodes    int `json:"nodes"`
+	GPUs     int `json:"gpus"`
+	Free     int `json:"free"`
+	Closed   int `json:"closed,omitempty"`
+	Shared   int `json:"shared,omitempty"`
+	Busy     int `json:"busy"`
+	Reserved int `json:"reserved,omitempty"`
+	// Divided are the GPUs that are divided into MIG slices; Slices are these, FreeSlices those that nobody has.
 	Divided     int      `json:"divided,omitempty"`
+	Slices      int      `json:"slices,omitempty"`
+	FreeSlices  int      `json:"freeSlices,omitempty"`
 	Unhealthy   int      `json:"unhealthy,omitempty"`
 	Utilization *float64 `json:"utilization,omitempty"`
 
@@ -283,6 +286,12 @@ func (s *Sum) add(node *NodeUse) {
 			s.Closed++
 		case CardDivided:
 			s.Divided++
+			s.Slices += len(card.Slices)
+			for _, slice := range card.Slices {
+				if slice.Use == CardFree {
+					s.FreeSlices++
+				}
+			}
 		case CardFree:
 			s.Free++
 		}

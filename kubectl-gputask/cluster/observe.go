@@ -9,9 +9,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -52,36 +52,28 @@ func Observe(ctx context.Context, clients *Clients, levels snapshot.Levels, now 
 	)
 	all := metav1.ListOptions{}
 	// A failed list does not cancel the others: the client would log their cancellation.
-	var group errgroup.Group
-	group.Go(func() (err error) {
+	if err := inParallel(func() (err error) {
 		nodes, err = clients.Kube.CoreV1().Nodes().List(ctx, all)
 		return listError("nodes", err)
-	})
-	group.Go(func() (err error) {
+	}, func() (err error) {
 		pods, err = clients.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, all)
 		return listError("pods", err)
-	})
-	group.Go(func() (err error) {
+	}, func() (err error) {
 		tasks, err = clients.Tasks.FalldioV1().GPUTasks(metav1.NamespaceAll).List(ctx, all)
 		return listError("gputasks", err)
-	})
-	group.Go(func() (err error) {
+	}, func() (err error) {
 		plans, err = clients.Tasks.FalldioV1().MovePlans().List(ctx, all)
 		return listError("moveplans", err)
-	})
-	group.Go(func() (err error) {
+	}, func() (err error) {
 		budgets, err = clients.Kube.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll).List(ctx, all)
 		return listError("poddisruptionbudgets", err)
-	})
-	group.Go(func() (err error) {
+	}, func() (err error) {
 		classes, err = clients.Kube.SchedulingV1().PriorityClasses().List(ctx, all)
 		return listError("priorityclasses", err)
-	})
-	group.Go(func() (err error) {
+	}, func() (err error) {
 		queues, err = ListQueues(ctx, clients, clients.Namespace)
 		return err
-	})
-	if err := group.Wait(); err != nil {
+	}); err != nil {
 		return nil, err
 	}
 	objects := clusterview.Objects{
@@ -91,14 +83,30 @@ func Observe(ctx context.Context, clients *Clients, levels snapshot.Levels, now 
 	return &Observation{Objects: objects, Priorities: newPriorities(classes.Items), Queues: queues, Waiting: unplaced(pods.Items)}, nil
 }
 
-// listError returns an error that names the resource and, if the user may not list it,
-// the rights that are needed.
+// inParallel calls functions and returns the error of the first in their order that has failed: so a user reads the
+// same error each time.
+func inParallel(calls ...func() error) error {
+	errs := make([]error, len(calls))
+	var running sync.WaitGroup
+	for i, call := range calls {
+		running.Go(func() { errs[i] = call() })
+	}
+	running.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listError returns an error that names the resource and, if the user may not list it, what to ask for.
 func listError(what string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("listing %s: %w (this command looks at the whole cluster: it needs the right to list nodes, pods, gputasks, moveplans, poddisruptionbudgets and priorityclasses in all namespaces)", what, err)
+		return fmt.Errorf("listing %s: %w (this looks at the whole cluster: ask for the ClusterRole gputasks-cluster-view, which allows to list nodes, pods, gputasks, moveplans, gpuqueues, namespaces, poddisruptionbudgets and priorityclasses)", what, err)
 	}
 	return fmt.Errorf("listing %s: %w", what, err)
 }

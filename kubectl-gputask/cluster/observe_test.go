@@ -4,15 +4,21 @@
 package cluster
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	taskfake "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/fake"
@@ -59,6 +65,45 @@ func TestObserveJoinsTasksAndTheirPods(t *testing.T) {
 	}
 	if !got.Now.Equal(now) || len(got.Nodes) != 1 {
 		t.Errorf("now %v, %d nodes", got.Now, len(got.Nodes))
+	}
+}
+
+// Which list fails first differs from call to call.
+func TestWhoMayListNothingReadsTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	kube := kubefake.NewClientset()
+	kube.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetResource().Resource == "nodes" {
+			time.Sleep(10 * time.Millisecond)
+		}
+		return true, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "", nil)
+	})
+	_, err := Observe(t.Context(), &Clients{Kube: kube, Tasks: taskfake.NewClientset()}, snapshot.DefaultLevels(), time.Now())
+	if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), "listing nodes: ") || !strings.Contains(err.Error(), "ask for the ClusterRole gputasks-cluster-view") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTheErrorNamesAllThatTheClusterRoleAllows(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../artifacts/rbac/users.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, role, _ := strings.Cut(string(text), "name: gputasks-cluster-view\n")
+	role, _, _ = strings.Cut(role, "\n---")
+	said := listError("nodes", apierrors.NewForbidden(schema.GroupResource{}, "", nil)).Error()
+	for _, line := range strings.Split(role, "\n") {
+		_, resources, found := strings.Cut(line, "resources: [")
+		if !found {
+			continue
+		}
+		resources, _, _ = strings.Cut(resources, "]")
+		for _, resource := range strings.Split(resources, ", ") {
+			if !strings.Contains(said, resource) {
+				t.Errorf("it does not name %s: %s", resource, said)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -77,6 +78,29 @@ func ListQueues(ctx context.Context, clients *Clients, namespaces ...string) (*Q
 		}
 	}
 	return queues, nil
+}
+
+// QueueOf returns the queue that the Pods of a task are in, and would be in if there are none yet: the one that they
+// name, else that of their namespace. It is empty if they are in none, and in words if it may not be known.
+func QueueOf(ctx context.Context, clients *Clients, task *v1.GPUTask, pods []*corev1.Pod) (string, error) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: task.Namespace}}
+	if task.Spec.Template != nil {
+		pod.Labels = task.Spec.Template.Labels
+	}
+	if len(pods) > 0 {
+		pod = pods[0]
+	}
+	if queue := cmp.Or(task.Spec.Queue, pod.Labels[v1.LabelQueue]); queue != "" {
+		return queue, nil
+	}
+	list, err := ListQueues(ctx, clients, task.Namespace)
+	if err != nil {
+		return "", err
+	}
+	if list.Unknown != "" {
+		return "unknown: " + list.Unknown, nil
+	}
+	return list.ForAnalysis().Assign(pod).Queue, nil
 }
 
 // Work is the tasks and Pods of a namespace, or of all.

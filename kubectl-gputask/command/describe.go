@@ -75,6 +75,9 @@ func (d *description) write(ctx context.Context, clients *cluster.Clients, task 
 	if task.Status.Phase == v1.PhaseFailed {
 		described.FailedPod, described.LastLines = lastLines(ctx, clients, pods)
 	}
+	if described.Queue, err = cluster.QueueOf(ctx, clients, task, pods); err != nil {
+		return err
+	}
 	show.Describe(d.page(), described)
 	return nil
 }

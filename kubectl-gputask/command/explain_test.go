@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -87,6 +88,23 @@ func TestExplain(t *testing.T) {
 			test.make(f)
 			f.golden(test.golden, append([]string{"explain", "big"}, test.args...)...)
 		})
+	}
+}
+
+func TestATaskThatHasEndedKeepsItsPriority(t *testing.T) {
+	t.Parallel()
+	f := fragmented(t)
+	task := newTask("over", "h100", "1", func(task *v1.GPUTask) {
+		task.Spec.Priority, task.Status = "high", v1.GPUTaskStatus{Phase: v1.PhaseSucceeded, Message: "1 Pod succeeded"}
+	})
+	pod := podOf(task, 0, 100)
+	pod.Spec.NodeName, pod.Status.Phase = "h100-0", corev1.PodSucceeded
+	f.add(task, pod)
+	if err := f.run("explain", "over"); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.out.String(); !strings.Contains(got, "high (100)") {
+		t.Errorf("it says\n%s", got)
 	}
 }
 

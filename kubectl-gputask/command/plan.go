@@ -192,7 +192,7 @@ func (s *session) showPlan(ctx context.Context, clients *cluster.Clients, name s
 	if !o.isText() {
 		return o.printObject(s.Out, plan)
 	}
-	show.Plan(s.page(), plan)
+	show.Plan(s.page(), plan, cluster.CurrentCost(ctx, clients, plan, s.Clock.Now()))
 	begin, last := s.Clock.Now(), ""
 	for watch {
 		if line := show.PlanLine(s.page(), plan); line != last {
@@ -212,8 +212,11 @@ func (s *session) showPlan(ctx context.Context, clients *cluster.Clients, name s
 	return nil
 }
 
+// planApproved is what was done to a plan.
+const planApproved = "approved"
+
 func newPlanApprove(s *session) *cobra.Command {
-	return s.newPlanChange("approve NAME...", "Approve plans", "approved", change.Approve, func(plan *v1.MovePlan) bool {
+	return s.newPlanChange("approve NAME...", "Approve plans", planApproved, change.Approve, func(plan *v1.MovePlan) bool {
 		return !plan.Spec.Approved && !plan.Spec.Abort
 	})
 }
@@ -239,12 +242,18 @@ func (s *session) newPlanChange(
 					failures = append(failures, err)
 					continue
 				}
+				cost := ""
+				if done == planApproved {
+					cost = show.CostNow(plan, cluster.CurrentCost(ctx, clients, plan, s.Clock.Now()))
+				}
 				already, err := apply(ctx, clients, plan)
 				switch {
 				case err != nil:
 					failures = append(failures, err)
 				case already:
 					s.printChange("moveplan", name, done+" already")
+				case cost != "":
+					s.printChange("moveplan", name, done+": it costs "+cost)
 				default:
 					s.printChange("moveplan", name, done)
 				}

@@ -90,6 +90,30 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+func TestAPlanThatWaitsForApprovalShowsWhatItCostsNow(t *testing.T) {
+	t.Parallel()
+	const cost = "30m of GPU time when proposed, 4h2m now"
+	before := func(plan *v1.MovePlan) { plan.Spec.CostGPUSeconds = 1800 }
+	for args, want := range map[string]string{
+		"show grown":       "Cost:      " + cost + ", weighted; 4h of work is repeated\n",
+		"approve grown":    "moveplan.falldio.com/grown approved: it costs " + cost + "\n",
+		"abort grown":      "moveplan.falldio.com/grown aborted\n",
+		"show executing":   "of GPU time, weighted; ",
+		"show of-the-gone": "Cost:      30m of GPU time, weighted; ",
+	} {
+		f := fragmented(t)
+		f.add(newPlan("grown", before), newPlan("executing", executing, before), newPlan("of-the-gone", before, func(plan *v1.MovePlan) {
+			plan.Spec.Moves[0].PodUID = "gone"
+		}))
+		if err := f.run(append([]string{"plan"}, strings.Fields(args)...)...); err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+		if got := f.out.String(); !strings.Contains(got, want) {
+			t.Errorf("%s says\n%s\nwant %q", args, got, want)
+		}
+	}
+}
+
 func TestNoPlansSaysWhereTheyComeFrom(t *testing.T) {
 	t.Parallel()
 	fragmented(t).golden("plan-none", "plan")

@@ -247,3 +247,19 @@ func TestQueuesThatAreNotThere(t *testing.T) {
 		})
 	}
 }
+
+func TestQueueDescribeSaysWhatTheClusterDoesNotHave(t *testing.T) {
+	t.Parallel()
+	f := fragmented(t)
+	f.add(newNamespace("default", "vision"), newQueue("vision", "", "vision", 4, 0, status(0, 0, "1.00"), func(queue *v1.GPUQueue) {
+		queue.Status.Conditions = append(queue.Status.Conditions, metav1.Condition{
+			Type: v1.ConditionQueueEffective, Status: metav1.ConditionFalse, Reason: v1.ReasonUnknownModel, Message: "no node has h1000 (did you mean h100?)", LastTransitionTime: ago(time.Hour),
+		})
+	}))
+	if err := f.run("queue", "describe", "vision"); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.out.String(); !strings.Contains(got, "Problem:     no node has h1000 (did you mean h100?)\n") || !strings.Contains(got, "Effective") {
+		t.Errorf("it says\n%s", got)
+	}
+}

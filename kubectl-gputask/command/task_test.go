@@ -28,7 +28,7 @@ func withTasks(t *testing.T) *fixture {
 	f := fragmented(t)
 	f.waits(newTask("big", "h100", "8", replicas(2), func(task *v1.GPUTask) {
 		task.Spec.Priority, task.Labels = "high", map[string]string{"team": "vision"}
-		task.Status.Message = "all 2 Pods wait for a node: needs at once 2 × 8 GPUs of h100; 4 nodes have too few free GPUs, 1 has another GPU model"
+		task.Status.Message = "both Pods wait for a node: needs at once 2 × 8 GPUs of h100; 4 nodes have too few free GPUs, 1 has another GPU model"
 	}), 100)
 	f.add(
 		newTask("broken", "", "0.5", func(task *v1.GPUTask) {
@@ -183,6 +183,38 @@ func TestDescribe(t *testing.T) {
 	f.golden("describe-yaml", "describe", "train", "-o", "yaml")
 }
 
+func TestDescribeNamesTheQueueOfATasksPods(t *testing.T) {
+	t.Parallel()
+	waits := func(name string, change ...func(*v1.GPUTask)) *v1.GPUTask {
+		return newTask(name, "h100", "8", append(change, func(task *v1.GPUTask) {
+			task.Status.EstimatedStart = between(3, 130, 140, 160, "small-0")
+		})...)
+	}
+	vision := newQueue("vision", "", "vision", 4, 0, status(0, 0, "1.00"))
+	for name, test := range map[string]struct {
+		task    *v1.GPUTask
+		objects []runtime.Object
+		want    string
+	}{
+		"the one that it names":            {waits("big", inQueue("vision")), nil, "vision, position 3"},
+		"the only one of its namespace":    {waits("big"), []runtime.Object{vision, newNamespace("default", "vision")}, "vision, position 3"},
+		"none that accepts its namespace":  {waits("big"), []runtime.Object{vision, newNamespace("default", "language")}, "none, position 3"},
+		"none, as there are none":          {waits("big"), nil, "none, position 3"},
+		"the only one, without a position": {newTask("big", "h100", "8"), []runtime.Object{vision, newNamespace("default", "vision")}, "vision\n"},
+	} {
+		f := fragmented(t)
+		f.add(test.objects...)
+		f.waits(test.task, 0)
+		if err := f.run("describe", "big"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, got, _ := strings.Cut(f.out.String(), "\nQueue:")
+		if got = strings.TrimLeft(got, " "); !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s: %.40q, want %q", name, got, test.want)
+		}
+	}
+}
+
 func TestRunWritesTheTaskThatFlagsDescribe(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, golden, args string }{
@@ -324,8 +356,8 @@ func TestRunWaits(t *testing.T) {
 	t.Parallel()
 	statuses := []v1.GPUTaskStatus{
 		{},
-		{Phase: v1.PhasePending, Message: "all 2 Pods wait for a node"},
-		{Phase: v1.PhasePending, Message: "all 2 Pods wait for a node"},
+		{Phase: v1.PhasePending, Message: "both Pods wait for a node"},
+		{Phase: v1.PhasePending, Message: "both Pods wait for a node"},
 		{Phase: v1.PhaseRunning, Running: 2, Message: "running on h100-0"},
 	}
 	tests := []struct {

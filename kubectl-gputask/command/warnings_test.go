@@ -19,7 +19,7 @@ func TestWhatNodesSayAboutPodsIsShown(t *testing.T) {
 	t.Parallel()
 	f := fragmented(t)
 	task := newTask("stuck", "h100", "1", replicas(2), func(task *v1.GPUTask) {
-		task.Status.Message = "all 2 Pods wait to start: Pod stuck-0 on node h100-0 has not started since 2026-11-21 11:50:00 UTC (ContainerCreating)"
+		task.Status.Message = "both Pods wait to start: Pod stuck-0 on node h100-0 has not started since 2026-11-21 11:50:00 UTC (ContainerCreating)"
 	})
 	f.add(task)
 	for index := range 2 {

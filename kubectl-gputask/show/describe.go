@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -31,6 +32,8 @@ type Description struct {
 	Events []analysis.FoldedEvent
 	// FailedPod is a Pod that has failed, and LastLines what it wrote last; empty if that is not known.
 	FailedPod, LastLines string
+	// Queue is the queue that its Pods are in, as far as it is known; empty for none.
+	Queue string
 }
 
 // Describe writes all details of a task.
@@ -45,7 +48,7 @@ func Describe(p *Page, d *Description) {
 	f.addIf("Message", oneLine(task.Status.Message))
 	f.add("Asks for", Request(task))
 	f.add("Priority", orNone(task.Spec.Priority))
-	f.addIf("Queue", queueText(task))
+	f.addIf("Queue", queueText(task, d.Queue))
 	f.addIf("Expected start", estimatedStart(p, task))
 	f.addIf("Depends on", dependencies(task))
 	f.add("Rescheduling", reschedulingText(task))
@@ -140,7 +143,18 @@ func interruptionText(task *v1.GPUTask) string {
 
 func failureText(task *v1.GPUTask) string {
 	limit, policy := ptr.Deref(task.Spec.BackoffLimit, 6), cmp.Or(task.Spec.FailurePolicy, v1.RestartTask)
-	return fmt.Sprintf("%d of %d, then the task fails (%s)", task.Status.Restarts, limit, policy)
+	failures := task.Status.Restarts
+	if failed := meta.FindStatusCondition(task.Status.Conditions, v1.ConditionFailed); failed != nil && failed.Reason == v1.ReasonBackoffLimitExceeded {
+		failures++ // the last one was not followed by a restart
+	}
+	text := "none so far"
+	if failures > 0 {
+		text = plural.Count(failures, "failure")
+	}
+	if limit == 0 {
+		return text + ", no retries"
+	}
+	return fmt.Sprintf("%s, at most %d %s (%s)", text, limit, plural.Verb(limit, "retry", "retries"), policy)
 }
 
 func timeText(p *Page, at *metav1.Time) string {
@@ -158,13 +172,13 @@ func deadlineText(task *v1.GPUTask, limit time.Duration) string {
 	return text
 }
 
-// queueText returns the queue that a task names, with the task's position there while it waits.
-func queueText(task *v1.GPUTask) string {
+// queueText returns the queue that a task's Pods are in, with the task's position there while it waits.
+func queueText(task *v1.GPUTask, queue string) string {
 	estimate := task.Status.EstimatedStart
 	if estimate == nil || estimate.Position == 0 || task.Status.Phase != v1.PhasePending {
-		return namedQueue(task)
+		return queue
 	}
-	return fmt.Sprintf("%s, position %d", cmp.Or(namedQueue(task), "that of the namespace"), estimate.Position)
+	return fmt.Sprintf("%s, position %d", cmp.Or(queue, "none"), estimate.Position)
 }
 
 // namedQueue returns the queue that a task names; empty if that of its namespace counts.

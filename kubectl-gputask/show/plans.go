@@ -41,9 +41,9 @@ func Plans(p *Page, plans []v1.MovePlan, wide bool) {
 	t.write(p)
 }
 
-// Plan writes all details of a MovePlan. One without a name does not exist in the
-// cluster: it is a preview.
-func Plan(p *Page, plan *v1.MovePlan) {
+// Plan writes all details of a MovePlan, with what it would cost now, nil if that is not known. One without a name does
+// not exist in the cluster: it is a preview.
+func Plan(p *Page, plan *v1.MovePlan, now *reschedule.Cost) {
 	var f pairs
 	f.addIf("Plan", plan.Name)
 	if plan.Name != "" {
@@ -53,11 +53,7 @@ func Plan(p *Page, plan *v1.MovePlan) {
 	f.addIf("Message", oneLine(plan.Status.Message))
 	f.add("Goal", goalText(plan))
 	f.addIf("Reason", oneLine(plan.Spec.Reason))
-	lost := int64(0)
-	for i := range plan.Spec.Moves {
-		lost += plan.Spec.Moves[i].LostGPUSeconds
-	}
-	f.add("Cost", GPUTime(plan.Spec.CostGPUSeconds)+" of GPU time, weighted; "+GPUTime(lost)+" of work is repeated")
+	f.add("Cost", costText(plan, now))
 	f.add("Gain", Gain(&plan.Spec.Gain))
 	if plan.Status.Gain != nil {
 		f.add("Real gain", Gain(plan.Status.Gain))
@@ -77,6 +73,26 @@ func Plan(p *Page, plan *v1.MovePlan) {
 	}
 	t.sectionIfAny(p, kept+forTask(plan))
 	nextSteps(p, plan)
+}
+
+func costText(plan *v1.MovePlan, now *reschedule.Cost) string {
+	lost := int64(0)
+	for i := range plan.Spec.Moves {
+		lost += plan.Spec.Moves[i].LostGPUSeconds
+	}
+	text := GPUTime(plan.Spec.CostGPUSeconds) + " of GPU time"
+	if changed := CostNow(plan, now); changed != "" {
+		text, lost = changed, now.LostGPUSeconds
+	}
+	return text + ", weighted; " + GPUTime(lost) + " of work is repeated"
+}
+
+// CostNow says what a plan cost when it was proposed and what it costs now; empty if that is the same, or not known.
+func CostNow(plan *v1.MovePlan, now *reschedule.Cost) string {
+	if now == nil || GPUTime(now.GPUSeconds) == GPUTime(plan.Spec.CostGPUSeconds) {
+		return ""
+	}
+	return fmt.Sprintf("%s of GPU time when proposed, %s now", GPUTime(plan.Spec.CostGPUSeconds), GPUTime(now.GPUSeconds))
 }
 
 // moves writes a table of the moves of a plan.
@@ -237,7 +253,7 @@ func Preview(p *Page, plan *v1.MovePlan, report *reschedule.Report) {
 	if plan == nil {
 		p.Printf("Nothing would be moved: %s\n", cmp.Or(report.Why, "there is nothing to gain"))
 	} else {
-		Plan(p, plan)
+		Plan(p, plan, nil)
 	}
 	t := newTable("TASK", "ACTION")
 	for _, verdict := range report.Waiting {

@@ -78,7 +78,7 @@ func TestWhatATaskAsksForInWords(t *testing.T) {
 		{"a share", v1.GPUTaskSpec{GPUAmount: "0.46", GPU: "rtx4090"}, "0.46 of a GPU of rtx4090"},
 		{"a MIG slice", v1.GPUTaskSpec{GPUProfile: "1g.10gb", GPU: "h100"}, "1 MIG slice of profile 1g.10gb on h100"},
 		{"MIG slices for roles", v1.GPUTaskSpec{Roles: []v1.Role{{Name: "a", GPUProfile: "1g.10gb", GPUAmount: "2"}, {Name: "b"}}}, "a: 2 MIG slices of profile 1g.10gb; b: 1 GPU; all of them together"},
-		{"several GPUs with all else", v1.GPUTaskSpec{GPUAmount: "2", GPUMemory: "40G", CPU: "8", Memory: "16Gi", NodePool: "p"}, "2 GPUs with at least 40G of memory each, 8 CPU, 16Gi memory; in node pool p"},
+		{"several GPUs with all else", v1.GPUTaskSpec{GPUAmount: "2", GPUMemory: "40G", CPU: "8000m", Memory: "16Gi", NodePool: "p"}, "2 GPUs with at least 40G of memory each, 8 CPU, 16Gi memory; in node pool p"},
 		{"a gang that may start with fewer", v1.GPUTaskSpec{Replicas: new(int32(4)), MinAvailable: new(int32(2))}, "4 Pods, each 1 GPU; at least 2 of them together"},
 		{"an array", v1.GPUTaskSpec{Replicas: new(int32(3)), Completions: new(int32(6))}, "6 Pods, each 1 GPU; 3 at a time, each by itself"},
 		{"roles", v1.GPUTaskSpec{GPU: "h100", GPUAmount: "8", Roles: []v1.Role{{Name: "launcher", GPUAmount: "0", CPU: "1"}, {Name: "worker", Replicas: new(int32(2))}}},
@@ -92,6 +92,68 @@ func TestWhatATaskAsksForInWords(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestHowMuchATaskAsksFor(t *testing.T) {
+	t.Parallel()
+	for want, spec := range map[string]v1.GPUTaskSpec{
+		"1 GPU":                        {GPU: "h100"},
+		"3 × 2 GPUs":                   {GPU: "h100", GPUAmount: "2", Replicas: new(int32(3))},
+		"6 × 0.5 of a GPU":             {GPUAmount: "0.5", Replicas: new(int32(3)), Completions: new(int32(6))},
+		"2 × 8 GPUs + 1 Pod without":   {GPUAmount: "8", Roles: []v1.Role{{Name: "launcher", GPUAmount: "0"}, {Name: "worker", Replicas: new(int32(2))}}},
+		"8 GPUs + 2 × 1 GPU of a100":   {GPU: "h100", GPUAmount: "8", Roles: []v1.Role{{Name: "a"}, {Name: "b", GPU: "a100", GPUAmount: "1", Replicas: new(int32(2))}}},
+		"2 MIG slices of profile 1g.a": {GPU: "h100", GPUProfile: "1g.a", GPUAmount: "2"},
+		"1 Pod without GPUs":           {GPUAmount: "0"},
+	} {
+		if got := Amount(&v1.GPUTask{Spec: spec}); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestHowManyPodsRunOrAreDone(t *testing.T) {
+	t.Parallel()
+	three := v1.GPUTaskSpec{Replicas: new(int32(3))}
+	array := v1.GPUTaskSpec{Replicas: new(int32(2)), Completions: new(int32(6))}
+	for want, task := range map[string]v1.GPUTask{
+		"2 of 3 run":  {Spec: three, Status: v1.GPUTaskStatus{Phase: v1.PhaseRunning, Running: 2}},
+		"1 of 3 runs": {Spec: three, Status: v1.GPUTaskStatus{Phase: v1.PhasePending, Running: 1}},
+		"3 of 3 done": {Spec: three, Status: v1.GPUTaskStatus{Phase: v1.PhaseSucceeded, Succeeded: 3}},
+		"4 of 6 done": {Spec: array, Status: v1.GPUTaskStatus{Phase: v1.PhaseFailed, Succeeded: 4}},
+	} {
+		if got := Pods(&task); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestFailuresInWords(t *testing.T) {
+	t.Parallel()
+	exhausted := []metav1.Condition{{Type: v1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1.ReasonBackoffLimitExceeded}}
+	for want, task := range map[string]v1.GPUTask{
+		"none so far, no retries":                      {Spec: v1.GPUTaskSpec{BackoffLimit: new(int32(0))}},
+		"1 failure, no retries":                        {Spec: v1.GPUTaskSpec{BackoffLimit: new(int32(0))}, Status: v1.GPUTaskStatus{Conditions: exhausted}},
+		"none so far, at most 6 retries (RestartTask)": {},
+		"2 failures, at most 1 retry (RestartPod)":     {Spec: v1.GPUTaskSpec{BackoffLimit: new(int32(1)), FailurePolicy: v1.RestartPod}, Status: v1.GPUTaskStatus{Restarts: 1, Conditions: exhausted}},
+		"1 failure, at most 3 retries (RestartTask)":   {Spec: v1.GPUTaskSpec{BackoffLimit: new(int32(3))}, Status: v1.GPUTaskStatus{Restarts: 1}},
+	} {
+		if got := failureText(&task); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestDividedGPUsAreCountedApart(t *testing.T) {
+	t.Parallel()
+	for want, sum := range map[string]analysis.Sum{
+		"1 node, 8 of 8 GPUs free":                                    {Nodes: 1, GPUs: 8, Free: 8},
+		"2 nodes, 40 of 40 whole GPUs free, 11 of 11 MIG slices free": {Nodes: 2, GPUs: 42, Free: 40, Divided: 2, Slices: 11, FreeSlices: 11},
+		"1 node, 0 of 1 MIG slice free":                               {Nodes: 1, GPUs: 1, Divided: 1, Slices: 1},
+	} {
+		if got := sumText(&sum); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

@@ -7,8 +7,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
@@ -38,7 +41,7 @@ type TaskTable struct {
 
 // NewTasks returns an empty table.
 func NewTasks(columns TaskColumns) *TaskTable {
-	heading := []string{"NAME", "PHASE", "GPU", "GPUS/POD", "RUNNING", "PRIORITY", "AGE"}
+	heading := []string{"NAME", "PHASE", "GPU", "GPUS/POD", "PODS", "PRIORITY", "AGE"}
 	if columns.Namespaces {
 		heading = append([]string{"NAMESPACE"}, heading...)
 	}
@@ -75,7 +78,7 @@ func (t *TaskTable) WriteDeleted(p *Page, task *v1.GPUTask) {
 func (t *TaskTable) row(p *Page, task *v1.GPUTask, phase Cell) []any {
 	row := []any{
 		task.Name, phase, cmp.Or(task.Spec.GPU, "any"), amount(task),
-		fmt.Sprintf("%d/%d", task.Status.Running, gputask.Replicas(task)), orNone(task.Spec.Priority), p.Age(task.CreationTimestamp.Time),
+		podsText(task, "/"), orNone(task.Spec.Priority), p.Age(task.CreationTimestamp.Time),
 	}
 	if t.columns.Namespaces {
 		row = append([]any{task.Namespace}, row...)
@@ -113,6 +116,50 @@ func TasksSummary(tasks []v1.GPUTask) string {
 		}
 	}
 	return plural.Count(len(tasks), "task") + ": " + strings.Join(parts, ", ")
+}
+
+// podsText returns how many Pods of a task run, or have succeeded once it has finished: "1/3", "3/3 done".
+func podsText(task *v1.GPUTask, of string) string {
+	if gputask.IsFinished(task) {
+		return fmt.Sprintf("%d%s%d done", task.Status.Succeeded, of, gputask.Total(task))
+	}
+	return fmt.Sprintf("%d%s%d", task.Status.Running, of, gputask.Replicas(task))
+}
+
+// Pods returns the same in words: "1 of 3 run", "3 of 3 done".
+func Pods(task *v1.GPUTask) string {
+	text := podsText(task, " of ")
+	if gputask.IsFinished(task) {
+		return text
+	}
+	return text + plural.Verb(task.Status.Running, " runs", " run")
+}
+
+// Amount returns how many GPUs the Pods of a task ask for, without their model: "2 × 8 GPUs + 1 Pod without".
+func Amount(task *v1.GPUTask) string {
+	var parts []string
+	without := 0
+	for _, role := range gputask.Roles(task) {
+		if role.GPUAmount == "0" {
+			without += role.Count()
+			continue
+		}
+		text := amountText(&role)
+		if count := role.Count(); count > 1 {
+			text = fmt.Sprintf("%d × %s", count, text)
+		}
+		if role.GPU != task.Spec.GPU {
+			text += modelText(&role)
+		}
+		parts = append(parts, text)
+	}
+	switch {
+	case len(parts) == 0:
+		return plural.Count(without, "Pod") + " without GPUs"
+	case without > 0:
+		parts = append(parts, plural.Count(without, "Pod")+" without")
+	}
+	return strings.Join(parts, " + ")
 }
 
 // Phase returns a phase in its colour.
@@ -185,7 +232,7 @@ func roleText(role *gputask.Role) string {
 func resourcesText(role *gputask.Role) string {
 	parts := []string{gpusText(role)}
 	if role.CPU != "" {
-		parts = append(parts, role.CPU+" CPU")
+		parts = append(parts, cores(role.CPU)+" CPU")
 	}
 	if role.Memory != "" {
 		parts = append(parts, role.Memory+" memory")
@@ -193,33 +240,53 @@ func resourcesText(role *gputask.Role) string {
 	return strings.Join(parts, ", ")
 }
 
+// cores returns a number of CPUs without the suffix for thousandths, if it needs none: "4" for "4000m".
+func cores(cpu string) string {
+	quantity, err := resource.ParseQuantity(cpu)
+	if err != nil {
+		return cpu
+	}
+	return strconv.FormatFloat(quantity.AsApproximateFloat64(), 'f', -1, 64)
+}
+
 func gpusText(role *gputask.Role) string {
-	text := cmp.Or(role.GPUAmount, "1")
-	switch {
-	case text == "0":
-		return "no GPU"
-	case role.GPUProfile != "" && text == "1":
-		text += " MIG slice of profile " + role.GPUProfile
-	case role.GPUProfile != "":
-		text += " MIG slices of profile " + role.GPUProfile
-	case text == "1":
-		text += " GPU"
-	case strings.HasPrefix(text, "0."):
-		text += " of a GPU"
-	default:
-		text += " GPUs"
+	text := amountText(role)
+	if role.GPUAmount == "0" {
+		return text
 	}
-	switch {
-	case role.GPU == "":
-	case role.GPUProfile != "":
-		text += " on " + role.GPU
-	default:
-		text += " of " + role.GPU
-	}
+	text += modelText(role)
 	if role.GPUMemory != "" {
 		text += " with at least " + role.GPUMemory + " of memory each"
 	}
 	return text
+}
+
+func amountText(role *gputask.Role) string {
+	switch text := cmp.Or(role.GPUAmount, "1"); {
+	case text == "0":
+		return "no GPU"
+	case role.GPUProfile != "" && text == "1":
+		return "1 MIG slice of profile " + role.GPUProfile
+	case role.GPUProfile != "":
+		return text + " MIG slices of profile " + role.GPUProfile
+	case text == "1":
+		return "1 GPU"
+	case strings.HasPrefix(text, "0."):
+		return text + " of a GPU"
+	default:
+		return text + " GPUs"
+	}
+}
+
+func modelText(role *gputask.Role) string {
+	switch {
+	case role.GPU == "":
+		return ""
+	case role.GPUProfile != "":
+		return " on " + role.GPU
+	default:
+		return " of " + role.GPU
+	}
 }
 
 // togetherText says which Pods of a task start together; "" for a task of one Pod.

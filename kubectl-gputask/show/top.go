@@ -161,7 +161,16 @@ func legend(p *Page, top *analysis.Top) {
 }
 
 func sumText(s *analysis.Sum) string {
-	return fmt.Sprintf("%s, %d of %s free", plural.Count(s.Nodes, "node"), s.Free, plural.Count(s.GPUs, "GPU"))
+	nodes, whole := plural.Count(s.Nodes, "node"), s.GPUs-s.Divided
+	slices := fmt.Sprintf("%d of %s free", s.FreeSlices, plural.Count(s.Slices, "MIG slice"))
+	switch {
+	case s.Divided == 0:
+		return fmt.Sprintf("%s, %d of %s free", nodes, s.Free, plural.Count(whole, "GPU"))
+	case whole == 0:
+		return nodes + ", " + slices
+	default:
+		return fmt.Sprintf("%s, %d of %s free, %s", nodes, s.Free, plural.Count(whole, "whole GPU"), slices)
+	}
 }
 
 func models(p *Page, top *analysis.Top) {

@@ -68,8 +68,8 @@ type Input struct {
 	// OtherNodes reports whether there are nodes for a Pod that are none of the given ones. It is only called for tasks
 	// that fail otherwise; nil if it can't be told, and there are none.
 	OtherNodes func(pod *corev1.Pod, than []string) bool
-	// EvictedFor returns what a Pod was evicted for: InterruptionMoved, InterruptionDrained, or else InterruptionEvicted,
-	// which nil stands for. It is called for the first of several Pods only.
+	// EvictedFor returns what a Pod was evicted for: InterruptionMoved, InterruptionDrained, or else
+	// InterruptionEvicted, which nil stands for. It is called for the first of several Pods only.
 	EvictedFor func(pod *corev1.Pod) v1.InterruptionReason
 	// Refusal is why the last creation of an object was refused, nil if it was not.
 	Refusal *Refusal

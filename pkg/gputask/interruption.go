@@ -17,7 +17,7 @@ import (
 
 // interrupt records in the status that a Pod was taken away, if it says so and that is not known: Pods that are taken
 // away together are one interruption.
-func (d *decision) interrupt(pod *corev1.Pod) {
+func interrupt(d *decision, pod *corev1.Pod) {
 	found := interruptionOf(pod)
 	if found == nil {
 		return

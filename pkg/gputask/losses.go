@@ -68,7 +68,7 @@ func (d *decision) losses() []loss {
 		if m.pod == nil || m.stale || m.done() {
 			continue
 		}
-		d.interrupt(m.pod)
+		interrupt(d, m.pod)
 		switch {
 		case m.ignored:
 			lost = append(lost, loss{index: m.index, pod: m.pod, reason: v1.LossIgnored, text: failureOf(m.pod) + ", which a rule of spec.failureRules ignores"})
@@ -80,7 +80,7 @@ func (d *decision) losses() []loss {
 	}
 	for _, pod := range d.Gone {
 		if index, found := memberIndex(d.Task, d.roles, pod.Name); found && !d.members[index].done() {
-			d.interrupt(pod)
+			interrupt(d, pod)
 			lost = append(lost, lossOf(index, pod, "was deleted"))
 		}
 	}

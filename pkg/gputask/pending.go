@@ -136,7 +136,7 @@ func (d *decision) podsWait(some int) string {
 	case all == 1:
 		return "waiting "
 	case some == all:
-		return fmt.Sprintf("all %d Pods wait ", all)
+		return plural.All(all, "Pod", "waits", "wait") + " "
 	case some == 1:
 		return fmt.Sprintf("1 of %d Pods waits ", all)
 	default:

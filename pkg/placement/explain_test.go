@@ -83,7 +83,7 @@ func TestAnExplanationNamesTheSmallestRemedy(t *testing.T) {
 		},
 		"too much CPU": {
 			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{CPU: 80000, GPUs: 1}, Min: 1, Max: 1}}},
-			"it would not fit even if nothing else ran; 1 node is too small in CPU or memory; it would start with 64000m CPU for each Pod",
+			"it would not fit even if nothing else ran; 1 node is too small in CPU or memory; it would start with 64 CPU for each Pod",
 		},
 		"too much GPU memory": {
 			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 1, GPUMemory: 90000}, Min: 1, Max: 1}}},

@@ -180,7 +180,7 @@ func (c *Cluster) withCPU(g *Gang) *Remedy {
 	if other == nil {
 		return nil
 	}
-	return &Remedy{Kind: ReduceCPU, Gang: other, Value: fmt.Sprintf("%dm", cpu), Text: fmt.Sprintf("with %dm CPU for each Pod", cpu)}
+	return &Remedy{Kind: ReduceCPU, Gang: other, Value: fmt.Sprintf("%dm", cpu), Text: "with " + cores(cpu) + " for each Pod"}
 }
 
 func (c *Cluster) withMemory(g *Gang) *Remedy {

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -66,7 +67,7 @@ func (s *Shape) Validate() error {
 	return s.Others.validate()
 }
 
-// String describes the shape for messages: "8 GPUs of h100-80gb-hbm3, 96000m CPU, 1024
+// String describes the shape for messages: "8 GPUs of h100-80gb-hbm3, 96 CPU, 1024
 // MiB".
 func (s *Shape) String() string {
 	var parts []string
@@ -74,7 +75,7 @@ func (s *Shape) String() string {
 		parts = append(parts, s.gpus())
 	}
 	if s.CPU > 0 {
-		parts = append(parts, fmt.Sprintf("%dm CPU", s.CPU))
+		parts = append(parts, cores(s.CPU))
 	}
 	if s.Memory > 0 {
 		parts = append(parts, fmt.Sprintf("%d MiB", s.Memory))
@@ -99,6 +100,9 @@ func (s *Shape) String() string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// cores describes thousandths of CPUs: "4 CPU", "0.5 CPU".
+func cores(milli int64) string { return strconv.FormatFloat(float64(milli)/1000, 'f', -1, 64) + " CPU" }
 
 // gpus describes the requested GPUs.
 func (s *Shape) gpus() string {

@@ -55,8 +55,8 @@ func TestShapesAreReadable(t *testing.T) {
 		shape placement.Shape
 		want  string
 	}{
-		"CPU and memory only":     {shapeOf{CPU: 500, Memory: 64}, "500m CPU, 64 MiB"},
-		"one GPU is singular":     {shapeOf{CPU: 1, Memory: 2, GPUs: 1}, "1 GPU, 1m CPU, 2 MiB"},
+		"CPU and memory only":     {shapeOf{CPU: 500, Memory: 64}, "0.5 CPU, 64 MiB"},
+		"one GPU is singular":     {shapeOf{CPU: 1, Memory: 2, GPUs: 1}, "1 GPU, 0.001 CPU, 2 MiB"},
 		"several GPUs":            {shapeOf{GPUs: 8}, "8 GPUs"},
 		"a share":                 {shapeOf{Share: 46}, "46% of a GPU"},
 		"one model":               {shapeOf{GPUs: 2, Models: []string{"a"}}, "2 GPUs of a"},

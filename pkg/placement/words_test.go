@@ -15,7 +15,7 @@ func TestSlicesInWords(t *testing.T) {
 		"has too few free MIG slices of profile 2g.20gb": (&Refusal{Reason: InsufficientResource, Resource: "nvidia.com/mig-2g.20gb", Nodes: 1}).String(),
 		"have too few MIG slices of profile 2g.20gb":     (&Refusal{Reason: ResourceTooSmall, Resource: "nvidia.com/mig-2g.20gb", Nodes: 2}).String(),
 		"have too few free rdma/hca":                     (&Refusal{Reason: InsufficientResource, Resource: "rdma/hca", Nodes: 2}).String(),
-		"4000m CPU, 2 MIG slices of profile 1g.10gb":     (&Shape{CPU: 4000, Others: Amounts{{"falldio.com/mig-1g.10gb", 2}}}).String(),
+		"4 CPU, 2 MIG slices of profile 1g.10gb":         (&Shape{CPU: 4000, Others: Amounts{{"falldio.com/mig-1g.10gb", 2}}}).String(),
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

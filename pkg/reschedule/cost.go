@@ -49,13 +49,28 @@ func (p *Planner) lostBy(u *clusterview.Unit) int64 {
 }
 
 // cost returns lost, weighted, without the constant for each move.
-func (p *Planner) cost(m *clusterview.Member) int64 {
-	return int64(math.Ceil(float64(lost(m, p.Now)) * Weight(schedulingv1.PodPriority(m.Pod))))
+func cost(m *clusterview.Member, now time.Time) int64 {
+	return int64(math.Ceil(float64(lost(m, now)) * Weight(schedulingv1.PodPriority(m.Pod))))
 }
 
 // moveCost returns cost with the constant.
-func (p *Planner) moveCost(m *clusterview.Member) int64 {
-	return p.cost(m) + perMove
+func (p *Planner) moveCost(m *clusterview.Member) int64 { return cost(m, p.Now) + perMove }
+
+// Cost is what the moves of a plan cost, and the work that they repeat.
+type Cost struct{ GPUSeconds, LostGPUSeconds int64 }
+
+// CurrentCost returns what the moves of a plan would cost now: nobody should approve a plan by an outdated cost. It is
+// not known if a Pod is not found.
+func CurrentCost(plan *v1.MovePlan, find func(podUID string) *clusterview.Member, now time.Time) (sum Cost, known bool) {
+	for i := range plan.Spec.Moves {
+		m := find(string(plan.Spec.Moves[i].PodUID))
+		if m == nil {
+			return Cost{}, false
+		}
+		sum.GPUSeconds += cost(m, now) + perMove
+		sum.LostGPUSeconds += lost(m, now)
+	}
+	return sum, true
 }
 
 // costOf returns the total cost of moving a unit.
@@ -69,7 +84,12 @@ func (p *Planner) costOf(u *clusterview.Unit) int64 {
 
 // Lost returns the work, in GPU-seconds, that is lost if a task's Pod is evicted now.
 func Lost(task *v1.GPUTask, pod *corev1.Pod, now time.Time) int64 {
+	return lost(NewMember(task, pod), now)
+}
+
+// NewMember returns a task's Pod as far as its cost depends on it.
+func NewMember(task *v1.GPUTask, pod *corev1.Pod) *clusterview.Member {
 	m := &clusterview.Member{Pod: pod, Task: &clusterview.Task{GPUTask: task}}
 	m.Shape, m.Err = snapshot.Shape(pod)
-	return lost(m, now)
+	return m
 }

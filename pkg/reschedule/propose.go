@@ -29,7 +29,7 @@ func Propose(objects *clusterview.Objects, o *Options) (*v1.MovePlan, *Report) {
 		return nil, report
 	}
 	if left, limited := p.Ledger.MovesLeft(&p.Options); limited && left == 0 {
-		report.Why = fmt.Sprintf("%d Pods were moved within an hour, no more than %d may be", p.Ledger.Moves, p.Options.MovesPerHour)
+		report.Why = fmt.Sprintf("%s moved within an hour, no more than %d may be", plural.Count(p.Ledger.Moves, "Pod")+plural.Verb(p.Ledger.Moves, " was", " were"), p.Options.MovesPerHour)
 		return nil, report
 	}
 	if p.Options.Mode == Recreate {

@@ -40,7 +40,7 @@ func (p *Planner) rules(priority int32, excluded map[*clusterview.Unit]bool) pla
 			if m == nil || limit == 0 || excluded[m.Unit] || m.Unit.Priority() > priority || p.immovableReason(m.Unit) != "" {
 				return 0, false
 			}
-			return float64(p.cost(m)), true
+			return float64(cost(m, p.Now)), true
 		},
 		Group: func(pod *placement.Pod) string {
 			if m := p.Member(pod.Name); m != nil {

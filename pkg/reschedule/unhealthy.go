@@ -16,6 +16,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/plural"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -147,7 +148,7 @@ func (p *Planner) stays(u *clusterview.Unit) string {
 		return why
 	}
 	if limit := p.movesLeft(); len(u.Members) > limit {
-		return fmt.Sprintf("it has %d Pods, %d may be moved now", len(u.Members), limit)
+		return fmt.Sprintf("it has %s, %d may be moved now", plural.Count(len(u.Members), "Pod"), limit)
 	}
 	if why := cmp.Or(p.overBudget(u), p.disruption(u)); why != "" {
 		return why

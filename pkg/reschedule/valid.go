@@ -37,8 +37,9 @@ func Stale(p *Planner, plan *v1.MovePlan) string {
 	if plan.Spec.Goal == v1.GoalUnhealthyGPUs && !p.movesOffUnhealthy(plan) {
 		return "the GPUs are healthy again"
 	}
-	if now := p.currentCost(plan); now > 2*plan.Spec.CostGPUSeconds && now-plan.Spec.CostGPUSeconds > secondsPerHour {
-		return fmt.Sprintf("its cost has grown from %d to %d GPU-seconds", plan.Spec.CostGPUSeconds, now)
+	before := plan.Spec.CostGPUSeconds
+	if now, known := CurrentCost(plan, p.Member, p.Now); known && now.GPUSeconds > 2*before && now.GPUSeconds-before > secondsPerHour {
+		return fmt.Sprintf("its cost has grown from %d to %d GPU-seconds", before, now.GPUSeconds)
 	}
 	if plan.Spec.For == nil {
 		return ""
@@ -48,18 +49,6 @@ func Stale(p *Planner, plan *v1.MovePlan) string {
 		return fmt.Sprintf("GPUTask %s/%s fits without it", plan.Spec.For.Namespace, plan.Spec.For.Name)
 	}
 	return ""
-}
-
-// currentCost returns what the moves of a plan would cost now: nobody should approve a plan
-// by an outdated cost.
-func (p *Planner) currentCost(plan *v1.MovePlan) int64 {
-	sum := int64(0)
-	for i := range plan.Spec.Moves {
-		if m := p.Member(string(plan.Spec.Moves[i].PodUID)); m != nil {
-			sum += p.moveCost(m)
-		}
-	}
-	return sum
 }
 
 // simulate carries out moves in the view, turn by turn.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
 
 func TestValid(t *testing.T) {
@@ -162,6 +163,25 @@ func TestAProposalIsStaleWhenItHasBecomeFarDearer(t *testing.T) {
 				t.Errorf("got %q, want %q; it cost %d", why, tc.want, plan.Spec.CostGPUSeconds)
 			}
 		})
+	}
+}
+
+func TestTheCostOfAPlanGrowsWithTheWorkThatItsPodsWouldRepeat(t *testing.T) {
+	t.Parallel()
+	c := example(t, 3)
+	c.wait("c", "4", 1)
+	plan := c.proposal("plan", v1.PlanProposed)
+	before, known := CurrentCost(plan, c.planner().Member, c.Now)
+	if !known || before.GPUSeconds != plan.Spec.CostGPUSeconds {
+		t.Errorf("it costs %+v, known %v, want %d", before, known, plan.Spec.CostGPUSeconds)
+	}
+	c.Now = c.Now.Add(time.Hour)
+	after, _ := CurrentCost(plan, c.planner().Member, c.Now)
+	if after.GPUSeconds <= before.GPUSeconds || after.LostGPUSeconds <= before.LostGPUSeconds {
+		t.Errorf("after an hour it costs %+v, before %+v", after, before)
+	}
+	if cost, known := CurrentCost(plan, func(string) *clusterview.Member { return nil }, c.Now); known {
+		t.Errorf("without its Pods it costs %+v", cost)
 	}
 }
 

@@ -157,7 +157,7 @@ func TestGPUsThatNoNodeListsAreLeftToKubeScheduler(t *testing.T) {
 	}
 	plain := node(labelled("disk", "ssd"), alsoOffering(v1.ResourceNVIDIAGPU, "0"))
 	left := WithoutCards(shape)
-	if diff := cmp.Diff("1000m CPU, 2 nvidia.com/gpu, on nodes selected by disk", left.String()); diff != "" {
+	if diff := cmp.Diff("1 CPU, 2 nvidia.com/gpu, on nodes selected by disk", left.String()); diff != "" {
 		t.Errorf("what is left (-want +got):\n%s", diff)
 	}
 	if left.Selector.Key() == shape.Selector.Key() {

@@ -43,7 +43,7 @@ func TestAGangWithNVIDIAsGPUsWaitsAsAWhole(t *testing.T) {
 	pods := gang("train", 2, 2, asNVIDIA)
 	f.comes(pods...)
 	decision := f.decide(pods[0])
-	for _, want := range []string{"needs at once 2 × 1 GPU, 1000m CPU, asked for as nvidia.com/gpu", "1 does not offer nvidia.com/gpu", "it would start with one more free GPU"} {
+	for _, want := range []string{"needs at once 2 × 1 GPU, 1 CPU, asked for as nvidia.com/gpu", "1 does not offer nvidia.com/gpu", "it would start with one more free GPU"} {
 		if decision.Node != "" || !strings.Contains(decision.Waits, want) {
 			t.Errorf("decision %+v, want one that waits since %q", decision, want)
 		}

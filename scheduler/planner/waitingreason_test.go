@@ -38,7 +38,7 @@ func TestAWaitingGangSaysWhyAsAValue(t *testing.T) {
 	got := f.awaitReason(pods[0], func(reason *v1.WaitingReason) bool { return reason != nil })
 	want := &v1.WaitingReason{
 		Reason: v1.WaitsForever, Never: true,
-		Needs: "needs at once 2 × 1 GPU, 1000m CPU", Message: "it would not fit even if nothing else ran; 1 node has room for part of it",
+		Needs: "needs at once 2 × 1 GPU, 1 CPU", Message: "it would not fit even if nothing else ran; 1 node has room for part of it",
 		Nodes:    []v1.WaitingNodes{{Count: 1, Cause: "Fits", Message: "has room for part of it"}},
 		Remedies: []v1.WaitingRemedy{{Kind: "FewerMembers", Value: "1", Message: "with 1 of its 2 Pods"}},
 	}

@@ -276,7 +276,7 @@ func TestAUserWithoutRightsIsToldWhichOnesAreMissing(t *testing.T) {
 	t.Parallel()
 	kubeconfig, _ := userKubeconfig(t, "")
 	p := open(t, serve(t, kubeconfig), "")
-	p.see("Nodes, plans and other namespaces are not shown", "it needs the right to list nodes, pods, gputasks, moveplans", "The tasks of namespace default are not shown either")
+	p.see("Nodes, plans and other namespaces are not shown", "ask for the ClusterRole gputasks-cluster-view", "The tasks of namespace default are not shown either")
 	p.quiet()
 }
 

@@ -24,7 +24,7 @@ func TestATaskThatFitsNowhereSaysWhy(t *testing.T) {
 	unknown := newTask("unknown", 2, "1s")
 	unknown.Spec.GPU = "gpu-of-tomorrow"
 	s.create(unknown)
-	s.waitForMessage("unknown", "all 2 Pods wait for a node: ")
+	s.waitForMessage("unknown", "both Pods wait for a node: ")
 }
 
 func TestAMissingPriorityClassIsExplainedUntilItComes(t *testing.T) {

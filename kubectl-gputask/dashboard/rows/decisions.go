@@ -12,6 +12,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // Journal is the scheduler's last decisions.
@@ -87,7 +88,7 @@ func outcomeText(outcome journal.Outcome) string {
 // asksText says what was asked for: "2 × 8 GPUs of h100-80gb-hbm3".
 func asksText(d *journal.Decision) string {
 	if len(d.Asked) == 0 {
-		return fmt.Sprintf("places for %d Pods", d.Pods)
+		return "places for " + plural.Count(d.Pods, "Pod")
 	}
 	var parts []string
 	for _, role := range d.Asked[0].Roles {

@@ -28,6 +28,8 @@ type Explanation struct {
 	Remedies []string         `json:"remedies,omitempty"`
 	Moves    []Move           `json:"moves,omitempty"`
 	Places   []analysis.Place `json:"places,omitempty"`
+	// Placed is true if its Pods are at these places, and not only would be.
+	Placed bool `json:"placed,omitempty"`
 }
 
 // Member is one of a task's Pods, with those that it replaced.

@@ -88,13 +88,13 @@ func TestADividedGPUIsACellOfItsSlices(t *testing.T) {
 	if diff := cmp.Diff(want, row.GPUs); diff != "" {
 		t.Errorf("GPUs (-want +got):\n%s", diff)
 	}
-	if total := set[Summaries][""].(*Summary).Total; total.GPUs != 3 || total.Divided != 1 || total.Free != 1 || total.Unhealthy != 1 {
+	if total := set[Summaries][""].(*Summary).Total; total.GPUs != 3 || total.Divided != 1 || total.Free != 1 || total.Unhealthy != 1 || total.Slices != 3 || total.FreeSlices != 1 {
 		t.Errorf("in all %+v", total)
 	}
 	if sample.Allocated != 0.28 || sample.Total != 3 {
 		t.Errorf("the sample is %+v", sample)
 	}
-	if task := set[Tasks]["default/known"].(*Task); task.Profile != "1g.10gb" || task.Amount != "1" {
+	if task := set[Tasks]["default/known"].(*Task); task.Profile != "1g.10gb" || task.Asks != "1 MIG slice of profile 1g.10gb" {
 		t.Errorf("the task is %+v", task)
 	}
 }

@@ -79,7 +79,7 @@ func members(task *clusterview.Task, gone []Life) []Member {
 	}
 	list := make([]Member, 0, len(byName))
 	for name, member := range byName {
-		member.Spans = Spans(lives[name], task.Status.Moves > 0)
+		member.Spans = Spans(lives[name], &task.Status)
 		list = append(list, *member)
 	}
 	slices.SortFunc(list, func(a, b Member) int { return analysis.ComparePodNames(a.Name, b.Name) })

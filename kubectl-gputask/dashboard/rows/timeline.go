@@ -19,13 +19,17 @@ import (
 // SpanState is what a Pod does for a while.
 type SpanState string
 
-// What a Pod does for a while. The last three are how it ended.
+// What a Pod does for a while. The last ones are how it ended: Gone if it was deleted, or lost, for none of the reasons
+// before.
 const (
 	SpanWaiting   SpanState = "Waiting"
 	SpanStarting  SpanState = "Starting"
 	SpanRunning   SpanState = "Running"
 	SpanSucceeded SpanState = "Succeeded"
 	SpanFailed    SpanState = "Failed"
+	SpanPreempted SpanState = "Preempted"
+	SpanMoved     SpanState = "Moved"
+	SpanEvicted   SpanState = "Evicted"
 	SpanGone      SpanState = "Gone"
 )
 
@@ -46,10 +50,11 @@ type Life struct {
 	Created            metav1.Time
 	// Scheduled, Running and Ended are nil for what has not happened.
 	Scheduled, Running, Ended *metav1.Time
-	// End is how it ended, Why why it was stopped: "preempted", "evicted" …; Note what its containers say, or for whom
-	// it was preempted.
+	// End is how it ended, Why why it was stopped, if it was at Stopped: "preempted", "evicted" …; Note what its
+	// containers say, or for whom it was preempted.
 	End       SpanState
 	Why, Note string
+	Stopped   metav1.Time
 }
 
 // LifeOf returns what happened to a Pod so far. gone is when it was deleted; nil for a Pod that still exists.
@@ -62,8 +67,9 @@ func LifeOf(pod *corev1.Pod, gone *metav1.Time) Life {
 	if failure, found := podfacts.Failure(pod); found {
 		life.Note = strings.TrimSpace(failure.Reason + " " + failure.Message)
 	}
-	if stop := podfacts.Condition(pod, corev1.DisruptionTarget); stop != nil && stop.Reason == corev1.PodReasonPreemptionByScheduler {
-		life.Note = stop.Message
+	var stopped v1.InterruptionReason
+	if stopped, life.Stopped = podfacts.Interruption(pod); stopped == v1.InterruptionPreempted {
+		life.Note = podfacts.Condition(pod, corev1.DisruptionTarget).Message
 	}
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
@@ -92,27 +98,69 @@ func timeOf(at time.Time, known bool) *metav1.Time {
 	return &metav1.Time{Time: at}
 }
 
-// Spans returns the lives of the Pods of one member as one timeline. The lives are sorted by their beginning.
-func Spans(lives []Life, moved bool) []Span {
+// Spans returns the lives of the Pods of one member of a task as one timeline. The lives are sorted by their beginning.
+func Spans(lives []Life, task *v1.GPUTaskStatus) []Span {
 	slices.SortStableFunc(lives, func(a, b Life) int { return a.Created.Compare(b.Created.Time) })
 	spans := []Span{}
 	var before *Life
 	for i := range lives {
 		life := &lives[i]
+		if life.Why == evicted {
+			life.Why = evictedFor(life.Stopped, task)
+		}
+		life.End = endOf(life.Why, life.End)
 		own := life.spans()
 		if before != nil {
-			own[0].Begin = begin(before, life, moved)
+			own[0].Begin = begin(before, life)
 		}
 		spans, before = append(spans, own...), life
 	}
 	return spans
 }
 
-// begin says why a Pod replaces an earlier one.
-func begin(before, after *Life, moved bool) string {
+// How Pods are stopped, as podfacts.StoppedBy says it, and what evictions are for.
+const (
+	preempted = "preempted"
+	evicted   = "evicted"
+	moved     = "moved"
+	drained   = "drained"
+)
+
+// endOf returns how a Pod ended that was stopped like this, instead of its own end.
+func endOf(why string, own SpanState) SpanState {
 	switch {
-	case before.Why == "evicted" && moved:
-		return "moved"
+	case own == "" || own == SpanSucceeded:
+		return own
+	case why == preempted:
+		return SpanPreempted
+	case why == moved:
+		return SpanMoved
+	case why == evicted || why == drained:
+		return SpanEvicted
+	}
+	return own
+}
+
+// evictedFor returns what a Pod was evicted for, as far as its task remembers: only what was last.
+func evictedFor(at metav1.Time, task *v1.GPUTaskStatus) string {
+	last := task.LastInterruption
+	switch {
+	case last == nil || at.Before(&last.Time):
+		if task.Moves > 0 {
+			return moved
+		}
+	case last.EndTime != nil && last.EndTime.Before(&at):
+	case last.Reason == v1.InterruptionMoved:
+		return moved
+	case last.Reason == v1.InterruptionDrained:
+		return drained
+	}
+	return evicted
+}
+
+// begin says why a Pod replaces an earlier one.
+func begin(before, after *Life) string {
+	switch {
 	case before.Why != "":
 		return before.Why
 	case before.Attempt != after.Attempt || before.End == SpanFailed:

@@ -67,6 +67,11 @@ func disrupted(reason string, before func(*corev1.Pod)) func(*corev1.Pod) {
 	}
 }
 
+// interrupted is the status of a task that Pods were taken from while they were stopped.
+func interrupted(reason v1.InterruptionReason) v1.GPUTaskStatus {
+	return v1.GPUTaskStatus{LastInterruption: &v1.Interruption{Reason: reason}}
+}
+
 // text writes spans as "Waiting 0-2 Starting 2-".
 func text(spans []Span) string {
 	var parts []string
@@ -88,7 +93,7 @@ func TestSpans(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		lives []Life
-		moved bool
+		task  v1.GPUTaskStatus
 		want  string
 	}{
 		"a Pod that waits":         {lives: []Life{LifeOf(podWith(0, func(*corev1.Pod) {}), nil)}, want: "Waiting 0-"},
@@ -102,11 +107,35 @@ func TestSpans(t *testing.T) {
 		},
 		"a Pod that was preempted": {
 			lives: []Life{LifeOf(podWith(0, disrupted(corev1.PodReasonPreemptionByScheduler, running(1, 2))), ptr(7)), LifeOf(podWith(8, scheduled(9)), nil)},
-			want:  "Waiting 0-1, Starting 1-2, Running 2-7, Gone 7-7, (preempted) Waiting 8-9, Starting 9-",
+			want:  "Waiting 0-1, Starting 1-2, Running 2-7, Preempted 7-7, (preempted) Waiting 8-9, Starting 9-",
 		},
 		"a Pod that was moved": {
-			lives: []Life{LifeOf(podWith(0, disrupted("EvictionByEvictionAPI", running(1, 2))), ptr(7)), LifeOf(podWith(8, scheduled(9)), nil)}, moved: true,
-			want: "Waiting 0-1, Starting 1-2, Running 2-7, Gone 7-7, (moved) Waiting 8-9, Starting 9-",
+			lives: []Life{LifeOf(podWith(0, disrupted("EvictionByEvictionAPI", running(1, 2))), ptr(7)), LifeOf(podWith(8, scheduled(9)), nil)},
+			task:  interrupted(v1.InterruptionMoved),
+			want:  "Waiting 0-1, Starting 1-2, Running 2-7, Moved 7-7, (moved) Waiting 8-9, Starting 9-",
+		},
+		"a Pod that was moved before the task remembered why": {
+			lives: []Life{LifeOf(podWith(0, disrupted("EvictionByEvictionAPI", running(1, 2))), ptr(7)), LifeOf(podWith(8, scheduled(9)), nil)},
+			task:  v1.GPUTaskStatus{Moves: 1},
+			want:  "Waiting 0-1, Starting 1-2, Running 2-7, Moved 7-7, (moved) Waiting 8-9, Starting 9-",
+		},
+		"a Pod whose node was drained": {
+			lives: []Life{LifeOf(podWith(0, disrupted("EvictionByEvictionAPI", running(1, 2))), ptr(7)), LifeOf(podWith(8, scheduled(9)), nil)},
+			task:  interrupted(v1.InterruptionDrained),
+			want:  "Waiting 0-1, Starting 1-2, Running 2-7, Evicted 7-7, (drained) Waiting 8-9, Starting 9-",
+		},
+		"a Pod that somebody else has evicted": {
+			lives: []Life{LifeOf(podWith(0, disrupted("EvictionByEvictionAPI", running(1, 2))), ptr(7)), LifeOf(podWith(8, scheduled(9)), nil)},
+			task:  interrupted(v1.InterruptionEvicted),
+			want:  "Waiting 0-1, Starting 1-2, Running 2-7, Evicted 7-7, (evicted) Waiting 8-9, Starting 9-",
+		},
+		"a Pod that succeeded as it was preempted": {
+			lives: []Life{LifeOf(podWith(0, disrupted(corev1.PodReasonPreemptionByScheduler, ended(1, 2, 4, 0))), ptr(5))},
+			want:  "Waiting 0-1, Starting 1-2, Running 2-4, Succeeded 4-4",
+		},
+		"a Pod whose containers failed as it was preempted": {
+			lives: []Life{LifeOf(podWith(0, disrupted(corev1.PodReasonPreemptionByScheduler, ended(1, 2, 4, 143))), ptr(5))},
+			want:  "Waiting 0-1, Starting 1-2, Running 2-4, Preempted 4-4",
 		},
 		"a Pod whose node was lost": {
 			lives: []Life{LifeOf(podWith(0, disrupted("DeletionByTaintManager", running(1, 2))), ptr(7)), LifeOf(podWith(8, scheduled(9)), nil)},
@@ -121,7 +150,7 @@ func TestSpans(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := text(Spans(test.lives, test.moved)); got != test.want {
+			if got := text(Spans(test.lives, &test.task)); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -132,7 +161,7 @@ func TestATimelineSaysForWhomAPodWasPreempted(t *testing.T) {
 	t.Parallel()
 	pod := podWith(0, disrupted(corev1.PodReasonPreemptionByScheduler, running(1, 2)))
 	pod.Status.Conditions[len(pod.Status.Conditions)-1].Message = "task big (priority 100) needs its place"
-	spans := Spans([]Life{LifeOf(pod, ptr(7))}, false)
+	spans := Spans([]Life{LifeOf(pod, ptr(7))}, &v1.GPUTaskStatus{})
 	if last := spans[len(spans)-1]; last.Note != "preempted: task big (priority 100) needs its place" {
 		t.Errorf("its end is %+v", last)
 	}

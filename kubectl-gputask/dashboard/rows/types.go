@@ -95,25 +95,25 @@ type Holder struct {
 
 // Task is a GPUTask.
 type Task struct {
-	Namespace   string       `json:"namespace"`
-	Name        string       `json:"name"`
-	UID         string       `json:"uid"`
-	Version     string       `json:"version"`
-	Phase       string       `json:"phase"`
-	Message     string       `json:"message,omitempty"`
-	GPU         string       `json:"gpu,omitempty"`
-	Amount      string       `json:"amount,omitempty"`
-	Profile     string       `json:"profile,omitempty"`
-	Pods        int          `json:"pods"`
-	RunningPods int          `json:"runningPods"`
-	Restarts    int          `json:"restarts"`
-	Moves       int          `json:"moves"`
-	Priority    string       `json:"priority,omitempty"`
-	Queue       string       `json:"queue,omitempty"`
-	Created     metav1.Time  `json:"created"`
-	Started     *metav1.Time `json:"started,omitempty"`
-	Finished    *metav1.Time `json:"finished,omitempty"`
-	Nodes       []string     `json:"nodes,omitempty"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	Version   string `json:"version"`
+	Phase     string `json:"phase"`
+	Message   string `json:"message,omitempty"`
+	GPU       string `json:"gpu,omitempty"`
+	// Asks is what its Pods ask for, without the model; PodsNow is how many run, or are done.
+	Asks     string       `json:"asks"`
+	PodsNow  string       `json:"podsNow"`
+	Profile  string       `json:"profile,omitempty"`
+	Restarts int          `json:"restarts"`
+	Moves    int          `json:"moves"`
+	Priority string       `json:"priority,omitempty"`
+	Queue    string       `json:"queue,omitempty"`
+	Created  metav1.Time  `json:"created"`
+	Started  *metav1.Time `json:"started,omitempty"`
+	Finished *metav1.Time `json:"finished,omitempty"`
+	Nodes    []string     `json:"nodes,omitempty"`
 }
 
 // Entry is something that waits for GPUs.
@@ -150,23 +150,25 @@ type Queue struct {
 
 // Plan is a MovePlan.
 type Plan struct {
-	Name           string           `json:"name"`
-	UID            string           `json:"uid"`
-	Phase          string           `json:"phase"`
-	Goal           string           `json:"goal"`
-	Reason         string           `json:"reason"`
-	Message        string           `json:"message,omitempty"`
-	For            string           `json:"for,omitempty"`
-	Approved       bool             `json:"approved"`
-	Aborted        bool             `json:"aborted"`
-	CostGPUSeconds int64            `json:"costGPUSeconds"`
-	LostGPUSeconds int64            `json:"lostGPUSeconds"`
-	Gain           string           `json:"gain"`
-	RealGain       string           `json:"realGain,omitempty"`
-	Moves          []Move           `json:"moves"`
-	Places         []analysis.Place `json:"places,omitempty"`
-	Created        metav1.Time      `json:"created"`
-	Finished       *metav1.Time     `json:"finished,omitempty"`
+	Name           string `json:"name"`
+	UID            string `json:"uid"`
+	Phase          string `json:"phase"`
+	Goal           string `json:"goal"`
+	Reason         string `json:"reason"`
+	Message        string `json:"message,omitempty"`
+	For            string `json:"for,omitempty"`
+	Approved       bool   `json:"approved"`
+	Aborted        bool   `json:"aborted"`
+	CostGPUSeconds int64  `json:"costGPUSeconds"`
+	LostGPUSeconds int64  `json:"lostGPUSeconds"`
+	// CostNow is what it would cost if it were approved now, about; absent if that is not known, or it is too late.
+	CostNow  int64            `json:"costNow,omitempty"`
+	Gain     string           `json:"gain"`
+	RealGain string           `json:"realGain,omitempty"`
+	Moves    []Move           `json:"moves"`
+	Places   []analysis.Place `json:"places,omitempty"`
+	Created  metav1.Time      `json:"created"`
+	Finished *metav1.Time     `json:"finished,omitempty"`
 }
 
 // Move is one Pod that leaves its place.

@@ -18,9 +18,10 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
-	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/plural"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
@@ -36,7 +37,7 @@ func TaskRow(task *clusterview.Task) *Task {
 	status := &task.Status
 	row := &Task{
 		Namespace: task.Namespace, Name: task.Name, UID: string(task.UID), Version: versionOf(task), Phase: string(status.Phase), Message: status.Message,
-		GPU: task.Spec.GPU, Amount: task.Spec.GPUAmount, Profile: task.Spec.GPUProfile, Pods: gputask.Total(task.GPUTask), RunningPods: int(status.Running), Restarts: int(status.Restarts),
+		GPU: task.Spec.GPU, Asks: show.Amount(task.GPUTask), Profile: task.Spec.GPUProfile, PodsNow: show.Pods(task.GPUTask), Restarts: int(status.Restarts),
 		Moves: int(status.Moves), Priority: task.Spec.Priority, Queue: task.Spec.Queue, Created: task.CreationTimestamp, Started: startOf(status),
 		Finished: status.CompletionTime, Nodes: status.Nodes,
 	}
@@ -161,6 +162,9 @@ func (b *builder) planRow(plan *v1.MovePlan) *Plan {
 	for i := range plan.Spec.Moves {
 		row.LostGPUSeconds += plan.Spec.Moves[i].LostGPUSeconds
 	}
+	if now, known := reschedule.CurrentCost(plan, b.view.Member, b.view.Now); known && !plan.Spec.Approved && !plan.Spec.Abort && !moveplan.Finished(plan) {
+		row.CostNow = rounded(now.GPUSeconds)
+	}
 	if plan.Status.Gain != nil {
 		row.RealGain = show.Gain(plan.Status.Gain)
 	}
@@ -172,6 +176,15 @@ func (b *builder) planRow(plan *v1.MovePlan) *Plan {
 		row.Places = append(row.Places, placeOf(b.view, place.Pod, &place.MovePlace))
 	}
 	return row
+}
+
+// rounded returns the first two digits of a number: a row is sent again only when something worth reading has changed.
+func rounded(number int64) int64 {
+	unit := int64(1)
+	for number/unit >= 100 {
+		unit *= 10
+	}
+	return number / unit * unit
 }
 
 // MoveRows returns moves, with how far each is if that is known.
@@ -197,7 +210,7 @@ func placeOf(view *analysis.View, pod string, place *v1.MovePlace) analysis.Plac
 
 // ExplanationOf returns an explanation.
 func ExplanationOf(view *analysis.View, e *analysis.Explanation, now time.Time) *Explanation {
-	row := &Explanation{Headline: show.ExplanationHeadline(e, now), Lines: show.ExplanationPairs(e, now), Places: e.Uses}
+	row := &Explanation{Headline: show.ExplanationHeadline(e, now), Lines: show.ExplanationPairs(e, now), Places: e.Uses, Placed: len(e.Uses) > 0}
 	if e.Outlook == nil {
 		return row
 	}
@@ -206,7 +219,7 @@ func ExplanationOf(view *analysis.View, e *analysis.Explanation, now time.Time) 
 		row.Moves = MoveRows(view, e.Outlook.Moves, nil)
 	}
 	if len(e.Outlook.Places) > 0 {
-		row.Places = e.Outlook.Places
+		row.Places, row.Placed = e.Outlook.Places, false
 	}
 	return row
 }
@@ -289,7 +302,7 @@ func gpuHolder(view *analysis.View, holder *analysis.Holder) GPUHolder {
 	row.Task, row.Purpose = holder.Task.Name, show.Request(holder.Task.GPUTask)
 	together := ""
 	if cost.Pods > 1 {
-		together = fmt.Sprintf(" and the %d Pods that move with it", cost.Pods-1)
+		together = fmt.Sprintf(" and the %s with it", plural.Verb(cost.Pods-1, "Pod that moves", fmt.Sprintf("%d Pods that move", cost.Pods-1)))
 	}
 	lost := show.GPUTime(cost.LostGPUSeconds) + " of GPU time"
 	if cost.Immovable != "" {

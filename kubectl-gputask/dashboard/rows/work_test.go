@@ -59,3 +59,29 @@ func TestWhatAnEntrySays(t *testing.T) {
 		})
 	}
 }
+
+func TestAnExplanationSaysWhetherThePodsAreAtItsPlaces(t *testing.T) {
+	t.Parallel()
+	places := []analysis.Place{{Pod: "train-0", Node: "n"}}
+	task := &v1.GPUTask{}
+	for name, test := range map[string]struct {
+		explanation analysis.Explanation
+		placed      bool
+	}{
+		"it runs":  {analysis.Explanation{Task: task, Uses: places}, true},
+		"it waits": {analysis.Explanation{Task: task, Outlook: &analysis.Outlook{Places: places}}, false},
+	} {
+		if row := ExplanationOf(nil, &test.explanation, start); len(row.Places) != 1 || row.Placed != test.placed {
+			t.Errorf("%s: %+v", name, row)
+		}
+	}
+}
+
+func TestCostsAreRoundedToWhatIsWorthReading(t *testing.T) {
+	t.Parallel()
+	for number, want := range map[int64]int64{0: 0, 9: 9, 99: 99, 433: 430, 86_399: 86_000} {
+		if got := rounded(number); got != want {
+			t.Errorf("%d is rounded to %d, want %d", number, got, want)
+		}
+	}
+}

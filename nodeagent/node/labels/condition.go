@@ -51,7 +51,7 @@ func NodeCondition(snapshot *gpu.Snapshot) *Condition {
 	case len(snapshot.Devices) == 0:
 		return nil
 	default:
-		return &Condition{Status: corev1.ConditionTrue, Reason: ReasonAllHealthy, Message: fmt.Sprintf("all %d GPUs are healthy", len(snapshot.Devices))}
+		return &Condition{Status: corev1.ConditionTrue, Reason: ReasonAllHealthy, Message: plural.All(len(snapshot.Devices), "GPU", "is", "are") + " healthy"}
 	}
 }
 

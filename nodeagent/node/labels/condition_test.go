@@ -33,7 +33,7 @@ func TestNodeCondition(t *testing.T) {
 		snapshot *gpu.Snapshot
 		want     string // status, reason and message; empty for none
 	}{
-		"all are healthy":            {polled(snapshot(device(0, nil), device(1, nil))), "True AllHealthy all 2 GPUs are healthy"},
+		"all are healthy":            {polled(snapshot(device(0, nil), device(1, nil))), "True AllHealthy both GPUs are healthy"},
 		"there are no GPUs":          {polled(snapshot()), ""},
 		"nothing has been found yet": {snapshot(), "Unknown NotPolled the GPUs have not been polled yet"},
 		"there is no driver":         {noDriver, "Unknown NoDriver no GPU driver"},

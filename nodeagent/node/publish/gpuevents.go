@@ -7,11 +7,13 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // changes returns the Events for the changes of one GPU.
@@ -75,7 +77,8 @@ func missingChange(before, after *gpu.Snapshot) []event {
 	case after.Missing > 0:
 		return []event{{corev1.EventTypeWarning, ReasonMissing, missing(after)}}
 	default:
-		return []event{{corev1.EventTypeNormal, ReasonFound, fmt.Sprintf("All %d GPUs are found", found)}}
+		all := plural.All(found, "GPU", "is", "are")
+		return []event{{corev1.EventTypeNormal, ReasonFound, strings.ToUpper(all[:1]) + all[1:] + " found"}}
 	}
 }
 

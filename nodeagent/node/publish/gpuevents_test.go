@@ -92,7 +92,7 @@ func TestEventsSayWhatHasToBeDone(t *testing.T) {
 		"one more is missing":      {withMissing(1), withMissing(2), "GPUMissing 1 of 3 GPUs are found: the others are on the PCI bus, or expected, but the driver does not report them"},
 		"missing from the start":   {&gpu.Snapshot{}, withMissing(7), "GPUMissing 1 of 8 GPUs are found: the others are on the PCI bus, or expected, but the driver does not report them"},
 		"it is still missing":      {withMissing(1), withMissing(1), ""},
-		"it has been found":        {withMissing(1), withMissing(0), "GPUsFound All 1 GPUs are found"},
+		"it has been found":        {withMissing(1), withMissing(0), "GPUsFound The GPU is found"},
 		"there is no driver":       {withMissing(1), &gpu.Snapshot{Problem: gpu.ErrUnavailable, Devices: withFault(nil).Devices}, ""},
 		"nothing has changed here": {withFault(nil), withFault(nil), ""},
 	}

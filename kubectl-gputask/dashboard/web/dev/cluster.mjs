@@ -135,6 +135,8 @@ export function makeTasks(next) {
   const tasks = {};
   const put = (task) => {
     const one = { uid: `uid-${task.namespace}-${task.name}`, version: "1", pods: 1, runningPods: 0, restarts: 0, moves: 0, amount: "1", created: at(60), ...task };
+    one.asks ??= `${one.pods > 1 ? `${one.pods} × ` : ""}${one.amount} ${one.amount === "1" ? "GPU" : "GPUs"}`;
+    one.podsNow ??= one.finished ? `${one.phase === "Succeeded" ? one.pods : 0} of ${one.pods} done` : `${one.runningPods} of ${one.pods} run`;
     tasks[`${one.namespace}/${one.name}`] = one;
   };
   put({ namespace: "default", name: "big", phase: "Waiting", gpu: "h100-80gb-hbm3", amount: "8", pods: 2, priority: "gpu-high-priority", queue: "team-vision", created: at(12), message: "It fits after 2 moves" });

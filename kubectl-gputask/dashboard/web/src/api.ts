@@ -67,6 +67,9 @@ export interface Sum {
   reserved?: number;
   /** GPUs that are divided into MIG slices. */
   divided?: number;
+  /** These slices, and those that nobody has. */
+  slices?: number;
+  freeSlices?: number;
   unhealthy?: number;
 }
 
@@ -136,11 +139,11 @@ export interface Task {
   phase: Phase;
   message?: string;
   gpu?: string;
-  /** What each Pod asks for: GPUs, or MIG slices of a profile. */
-  amount?: string;
+  /** What its Pods ask for: GPUs without their model, or MIG slices of a profile. */
+  asks: string;
   profile?: string;
-  pods: number;
-  runningPods: number;
+  /** How many Pods run, or are done. */
+  podsNow: string;
   restarts: number;
   moves: number;
   priority?: string;
@@ -245,6 +248,8 @@ export interface Plan {
   aborted: boolean;
   costGPUSeconds: number;
   lostGPUSeconds: number;
+  /** What it would cost if it were approved now, in GPU-seconds, about; absent if that is not known, or it is too late. */
+  costNow?: number;
   /** What it brings, in a sentence. */
   gain: string;
   realGain?: string;
@@ -304,6 +309,8 @@ export interface Explanation {
   remedies?: string[];
   moves?: Move[];
   places?: Place[];
+  /** Whether its Pods are at these places, and not only would be. */
+  placed?: boolean;
 }
 
 export interface Member {
@@ -320,7 +327,7 @@ export interface Member {
 }
 
 export interface Span {
-  state: "Waiting" | "Starting" | "Running" | "Succeeded" | "Failed" | "Gone";
+  state: "Waiting" | "Starting" | "Running" | "Succeeded" | "Failed" | "Preempted" | "Moved" | "Evicted" | "Gone";
   from: string;
   /** Absent for what still lasts. */
   to?: string;

@@ -219,8 +219,8 @@ const (
 	ReasonInvalidSelector = "InvalidSelector"
 )
 
-// ConditionQueueEffective is True while nothing about the cluster makes parts of the spec void, and otherwise False with
-// one of the reasons below.
+// ConditionQueueEffective is True while nothing about the cluster makes parts of the spec void, and otherwise
+// False with one of the reasons below.
 const ConditionQueueEffective = "Effective"
 
 // Reasons of the condition Effective.

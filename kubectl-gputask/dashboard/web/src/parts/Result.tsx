@@ -11,8 +11,15 @@ import { marksOf, nodesOf, PlaceMap } from "../map/PlaceMap";
 import { useCollection } from "../page";
 import { MoveTable, PlaceList } from "./Moves";
 
-/** Moves that would make room, and where Pods would go, in words and on a map of the nodes as they are now. */
-export function Result({ moves, places }: { moves?: readonly Move[] | undefined; places?: readonly Place[] | undefined }): JSX.Element | null {
+interface Props {
+  moves?: readonly Move[] | undefined;
+  places?: readonly Place[] | undefined;
+  /** Whether the Pods are there. */
+  placed?: boolean | undefined;
+}
+
+/** Moves that would make room, and where Pods would go or are, in words and on a map of the nodes as they are now. */
+export function Result({ moves, places, placed }: Props): JSX.Element | null {
   const nodes = useCollection("nodes");
   const names = useMemo(() => nodesOf(moves, places), [moves, places]);
   const marks = useMemo(() => marksOf(moves, places), [moves, places]);
@@ -21,10 +28,10 @@ export function Result({ moves, places }: { moves?: readonly Move[] | undefined;
   return (
     <>
       <MoveTable moves={moves} />
-      {list(places).length > 0 && <h3>Where it would go</h3>}
+      {list(places).length > 0 && <h3>{placed ? "Where it runs" : "Where it would go"}</h3>}
       <PlaceList places={places} />
-      <PlaceMap label="The nodes that it would use, with the GPUs marked." nodes={nodes.rows} names={names} marks={marks} version={nodes.changes} />
-      <Legend colourBy="task" brief marks={(["from", "to", "new"] as const).filter((kind) => kinds.has(kind))} />
+      <PlaceMap label={placed ? "The nodes that it runs on, with its GPUs marked." : "The nodes that it would use, with the GPUs marked."} nodes={nodes.rows} names={names} marks={marks} version={nodes.changes} />
+      <Legend colourBy="task" brief marks={(["from", "to", "new"] as const).filter((kind) => kinds.has(kind) && !placed)} />
     </>
   );
 }

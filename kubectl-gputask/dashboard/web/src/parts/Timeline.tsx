@@ -20,6 +20,9 @@ const states: Record<Span["state"], { letter: string; text: string }> = {
   Running: { letter: "R", text: "Running" },
   Succeeded: { letter: "✓", text: "Succeeded" },
   Failed: { letter: "✗", text: "Failed" },
+  Preempted: { letter: "P", text: "Preempted" },
+  Moved: { letter: "M", text: "Moved" },
+  Evicted: { letter: "E", text: "Evicted" },
   Gone: { letter: "G", text: "Gone" },
 };
 
@@ -71,7 +74,7 @@ function Bar({ span, range, now }: { span: Span; range: Range; now: Date }): JSX
 
 /** How a Pod ended lasts no time. */
 function isEnd(span: Span): boolean {
-  return span.state === "Succeeded" || span.state === "Failed" || span.state === "Gone";
+  return !["Waiting", "Starting", "Running"].includes(span.state);
 }
 
 function spanText(span: Span, from: number, to: number, now: Date): string {

@@ -4,7 +4,7 @@
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 
-import type { ModelSum, Summary, Waiting } from "../api";
+import type { ModelSum, Sum, Summary, Waiting } from "../api";
 import { counted, gpus, list, number } from "../format";
 import { useCollection } from "../page";
 import { Lasted } from "../parts/Time";
@@ -16,13 +16,22 @@ export function Numbers({ summary }: { summary: Summary }): JSX.Element {
   const { total } = summary;
   return (
     <ul class="numbers" aria-label="The cluster in numbers">
-      <Big value={number(total.free)} unit={`of ${number(total.gpus)} GPUs free`} tone={total.free > 0 ? "good" : ""} />
+      <Big value={number(total.free)} unit={`of ${number(wholeGPUs(total))} ${total.divided ? "whole GPUs" : "GPUs"} free`} note={total.divided ? `and ${slicesFree(total)}` : ""} tone={total.free > 0 ? "good" : ""} />
       <Big value={summary.waitingGPUs} unit={`${summary.waitingGPUs === "1" ? "GPU" : "GPUs"} requested`} note={summary.waitingTasks > 0 ? `by ${counted(summary.waitingTasks, "waiting task")}` : ""} tone={summary.waitingTasks > 0 ? "attention" : ""} href={links.queue} />
       <Big value={number(summary.runningTasks)} unit={summary.runningTasks === 1 ? "task running" : "tasks running"} href={links.tasks} />
       <Big value={number(summary.strandedGPUs)} unit={`${summary.strandedGPUs === 1 ? "GPU" : "GPUs"} stranded`} note={summary.strandedFor ? `free, but of no use to Pods with ${summary.strandedFor}` : ""} tone={summary.strandedGPUs > 0 ? "attention" : ""} />
       <Big value={number(total.unhealthy ?? 0)} unit={total.unhealthy === 1 ? "GPU unhealthy" : "GPUs unhealthy"} tone={total.unhealthy ? "bad" : ""} />
     </ul>
   );
+}
+
+/** How many GPUs are not divided into MIG slices: the others can't be had as a whole. */
+function wholeGPUs(sum: Sum): number {
+  return sum.gpus - (sum.divided ?? 0);
+}
+
+function slicesFree(sum: Sum): string {
+  return `${number(sum.freeSlices ?? 0)} of ${counted(sum.slices ?? 0, "MIG slice")} free`;
 }
 
 interface BigProps {
@@ -70,10 +79,11 @@ export function Models({ summary, text, onFind }: { summary: Summary; text: stri
   if (models.length === 0) return null;
   return (
     <ul class="models" aria-label="Free GPUs by model">
-      {models.map(({ model, free, gpus: all }) => (
+      {models.map(({ model, sum }) => (
         <li key={model}>
           <button type="button" class="chip" aria-pressed={text === model} onClick={() => onFind(text === model ? "" : model)}>
-            {model || "Unknown model"} <b>{number(free)}</b> of {number(all)} free
+            {model || "Unknown model"} {wholeGPUs(sum) > 0 && <><b>{number(sum.free)}</b> of {number(wholeGPUs(sum))} free</>}
+            {sum.divided ? `${wholeGPUs(sum) > 0 ? ", " : ""}${slicesFree(sum)}` : ""}
           </button>
         </li>
       ))}
@@ -81,13 +91,16 @@ export function Models({ summary, text, onFind }: { summary: Summary; text: stri
   );
 }
 
-function byModel(sums: readonly ModelSum[]): { model: string; free: number; gpus: number }[] {
-  const models = new Map<string, { model: string; free: number; gpus: number }>();
-  for (const { model, free, gpus: all } of sums) {
-    const before = models.get(model) ?? { model, free: 0, gpus: 0 };
-    models.set(model, { model, free: before.free + free, gpus: before.gpus + all });
+function byModel(sums: readonly ModelSum[]): { model: string; sum: Sum }[] {
+  const models = new Map<string, Sum>();
+  for (const sum of sums) {
+    const before = models.get(sum.model);
+    models.set(sum.model, before === undefined ? sum : {
+      ...before, free: before.free + sum.free, gpus: before.gpus + sum.gpus, divided: (before.divided ?? 0) + (sum.divided ?? 0),
+      slices: (before.slices ?? 0) + (sum.slices ?? 0), freeSlices: (before.freeSlices ?? 0) + (sum.freeSlices ?? 0),
+    });
   }
-  return [...models.values()];
+  return [...models].map(([model, sum]) => ({ model, sum }));
 }
 
 const mostNamed = 4;

@@ -44,7 +44,7 @@ function Details({ plan }: { plan: Plan }): JSX.Element {
             { label: "Message", value: plan.phase === "Proposed" ? "waits for your approval" : plan.message },
             plan.for !== undefined && { label: "Makes room for", value: <a href={links.taskOf(plan.for)}>{plan.for}</a> },
             { label: "Goal", value: goals[plan.goal] ?? plan.goal },
-            { label: "Cost", value: <span title={`${number(plan.costGPUSeconds)} GPU-seconds`}>{gpuTime(plan.costGPUSeconds)}</span> },
+            { label: "Cost", value: <span title={`${number(plan.costGPUSeconds)} GPU-seconds`}>{costText(plan)}</span> },
             plan.lostGPUSeconds > 0 && { label: "Work that is repeated", value: gpuTime(plan.lostGPUSeconds) },
             { label: "Gain", value: plan.gain },
             { label: "Gain in fact", value: plan.realGain },
@@ -90,6 +90,13 @@ const goals: Record<string, string> = {
   PendingTask: "start a waiting task", Capacity: "give back whole GPUs, nodes and domains", Recreate: "place everything anew",
 };
 
+/** What it costs, and what it has cost before if that has changed: "3.9 GPU-minutes when proposed, 7.2 GPU-minutes now". */
+function costText(plan: Plan): string {
+  const proposed = gpuTime(plan.costGPUSeconds);
+  if (!plan.costNow || Math.abs(plan.costNow - plan.costGPUSeconds) < plan.costGPUSeconds / 10) return proposed;
+  return `${proposed} when proposed, ${gpuTime(plan.costNow)} now`;
+}
+
 function actionsOf(plan: Plan): Action[] {
   const actions: Action[] = [];
   if (plan.aborted || isOver(plan)) return actions;
@@ -97,7 +104,7 @@ function actionsOf(plan: Plan): Action[] {
   if (!plan.approved && (plan.phase === "Proposed" || plan.phase === "")) {
     actions.push({
       name: "approve", command: `kubectl gputask plan approve ${plan.name}`,
-      question: `Approve the plan, so that ${what}, at a cost of ${gpuTime(plan.costGPUSeconds)}?`,
+      question: `Approve the plan, so that ${what}, at a cost of ${costText(plan)}?`,
     });
   }
   actions.push({

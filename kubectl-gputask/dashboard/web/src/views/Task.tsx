@@ -80,7 +80,7 @@ function TaskFacts({ task }: { task: Task }): JSX.Element {
     <Facts
       facts={[
         { label: "Asks for", value: asksFor(task) },
-        { label: "Pods running", value: `${number(task.runningPods)} of ${number(task.pods)}` },
+        { label: "Pods", value: task.podsNow },
         { label: "Priority", value: task.priority },
         { label: "Queue", value: task.queue },
         list(task.nodes).length > 0 && { label: list(task.nodes).length === 1 ? "Node" : "Nodes", value: <Nodes names={list(task.nodes)} /> },
@@ -110,7 +110,7 @@ function ExplanationCard({ explanation }: { explanation: Explanation }): JSX.Ele
       <h2 id="explanation">{explanation.headline}</h2>
       <Lines lines={explanation.lines} />
       <Remedies remedies={explanation.remedies} />
-      <Result moves={explanation.moves} places={explanation.places} />
+      <Result moves={explanation.moves} places={explanation.places} placed={explanation.placed} />
     </section>
   );
 }

@@ -5,8 +5,7 @@ import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 
 import type { Phase, Task } from "../api";
-import { compareNames, counted, gpus, list, number } from "../format";
-import { slicesText } from "../map/slices";
+import { compareNames, counted, list } from "../format";
 import { useCollection } from "../page";
 import { PhaseBadge } from "../parts/Badge";
 import { Choice } from "../parts/Choice";
@@ -57,15 +56,15 @@ function TaskTable({ tasks }: { tasks: readonly Task[] }): JSX.Element {
       <table class="tasks">
         <caption class="visually-hidden">Tasks: those that wait, then those that run, then those that have finished, the newest first</caption>
         <thead>
-          <tr><th scope="col">Phase</th><th scope="col">Name</th><th scope="col">Asks for</th><th scope="col" class="numeric">Pods run</th><th scope="col">Created</th><th scope="col">Message</th></tr>
+          <tr><th scope="col">Phase</th><th scope="col">Name</th><th scope="col">Asks for</th><th scope="col" class="numeric">Pods</th><th scope="col">Created</th><th scope="col">Message</th></tr>
         </thead>
         <tbody>
           {tasks.map((task) => (
             <tr key={`${task.namespace}/${task.name}`}>
               <td><PhaseBadge phase={task.phase} /></td>
               <th scope="row"><a class="name" href={links.task(task.namespace, task.name)}>{task.namespace}/{task.name}</a>{task.queue && <small>queue {task.queue}</small>}</th>
-              <td><span class="nowrap">{amountOf(task)}</span>{task.gpu && <small>of {task.gpu}</small>}</td>
-              <td class="numeric nowrap">{number(task.runningPods)} of {number(task.pods)}</td>
+              <td><span class="nowrap">{task.asks}</span>{task.gpu && <small>of {task.gpu}</small>}</td>
+              <td class="numeric nowrap">{task.podsNow}</td>
               <td class="nowrap"><Time at={task.created} /></td>
               <td class="message">{task.message || "–"}</td>
             </tr>
@@ -78,12 +77,7 @@ function TaskTable({ tasks }: { tasks: readonly Task[] }): JSX.Element {
 
 /** What a task asks for, in words. */
 export function asksFor(task: Task): string {
-  return `${amountOf(task)}${task.gpu ? ` ${task.profile ? "on" : "of"} ${task.gpu}` : ""}`;
-}
-
-function amountOf(task: Task): string {
-  const each = task.profile ? slicesText({ [task.profile]: Number(task.amount ?? 1) }) : Number(task.amount ?? 1) < 1 ? `${task.amount} of a GPU` : gpus(task.amount ?? "1");
-  return task.pods === 1 ? each : `${number(task.pods)} × ${each}`;
+  return `${task.asks}${task.gpu ? ` ${task.profile ? "on" : "of"} ${task.gpu}` : ""}`;
 }
 
 function select(all: Iterable<Task>, text: string, namespace: string, phase: string): Task[] {

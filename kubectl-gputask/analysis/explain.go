@@ -81,7 +81,7 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 	e = &Explanation{Task: task.GPUTask, Since: since(task.GPUTask), Total: gputask.Total(task.GPUTask), WaitsFor: v.otherReasons(task)}
 	e.WaitingReason = waitingreason.Of(task.Pods...)
 	v.addUses(e, task)
-	if task.Status.Phase == v1.PhaseRunning {
+	if task.Status.Phase == v1.PhaseRunning && !isForeign(task.GPUTask) {
 		e.Judged, e.Immovable = true, v.Immovable(task)
 	}
 	v.addQueue(e, task)

@@ -143,7 +143,8 @@ func (e *LineEntry) published() int {
 	return int(e.EstimatedStart.Position)
 }
 
-// fillGaps gives each entry its place: the published position, or one that no other entry of the queue has.
+// fillGaps gives each entry its place: the published position, or one that no other entry of the queue has. Positions
+// that were published at different times may be equal: then the one that is served first keeps it.
 func (l *Line) fillGaps() {
 	byQueue := map[string][]*LineEntry{}
 	for i := range l.Waiting {
@@ -159,6 +160,10 @@ func (l *Line) fillGaps() {
 		}
 		for i, place := range gpuqueue.Places(published) {
 			entries[i].place = place
+		}
+		slices.SortStableFunc(entries, func(a, b *LineEntry) int { return cmp.Compare(a.place, b.place) })
+		for i := 1; i < len(entries); i++ {
+			entries[i].place = max(entries[i].place, entries[i-1].place+1)
 		}
 	}
 }

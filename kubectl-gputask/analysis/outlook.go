@@ -212,6 +212,9 @@ func uidsOf(pods []*corev1.Pod) []string {
 
 // addMoves adds the moves that would make room.
 func (v *View) addMoves(o *Outlook, w *clusterview.Waiting) error {
+	if isForeign(w.Task.GPUTask) {
+		return nil // nothing is moved for it
+	}
 	result, found, err := v.MakeRoom(w.Gang, w.Priority, w.Task.Namespace)
 	if err != nil {
 		return err

@@ -203,6 +203,15 @@ func ControlledBy(pods []*corev1.Pod, task *v1.GPUTask) []*corev1.Pod {
 	return controlled
 }
 
+// PodsIn lists the Pods of a namespace.
+func PodsIn(ctx context.Context, clients *Clients, namespace string) ([]*corev1.Pod, error) {
+	list, err := clients.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing the Pods of namespace %s: %w", namespace, err)
+	}
+	return pointers(list.Items), nil
+}
+
 // PodsOf lists the Pods that a task controls, ordered by index.
 func PodsOf(ctx context.Context, clients *Clients, task *v1.GPUTask) ([]*corev1.Pod, error) {
 	list, err := clients.Kube.CoreV1().Pods(task.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1.LabelTask + "=" + task.Name})

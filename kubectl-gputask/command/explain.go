@@ -30,13 +30,16 @@ type explanation struct {
 func newExplain(s *session) *cobra.Command {
 	e := &explanation{session: s}
 	command := &cobra.Command{
-		Use:   "explain (NAME... | -l SELECTOR | --all)",
+		Use:   "explain (NAME... | KIND/NAME... | -l SELECTOR | --all)",
 		Short: "Explain why a task waits, and what would let it start",
 		Long: `Explain why a task waits, and what would let it start.
 
 What it asks for, what is free of that, who is ahead of it, the smallest changes that
 would let it start, moves of running tasks that would make room, and when others end
-that have a deadline. The rescheduler is assumed to run with its default options.`,
+that have a deadline. The rescheduler is assumed to run with its default options.
+
+Pods that no GPUTask controls are explained, too: pod/NAME, or those of job/NAME, deployment/NAME,
+statefulset/NAME or whatever else controls them.`,
 		GroupID:           groupCluster,
 		Args:              e.args,
 		ValidArgsFunction: s.completeTasks(0),
@@ -78,7 +81,8 @@ func (e *explanation) run(ctx context.Context, names []string) error {
 
 // answers explains the chosen tasks as part of the cluster, all by the same observation.
 func (e *explanation) answers(ctx context.Context, clients *cluster.Clients, observed *cluster.Observation, args []string) ([]*analysis.Explanation, []error) {
-	names, failures := taskNames(args)
+	tasks, others := separated(args)
+	names, failures := taskNames(tasks)
 	if len(args) == 0 {
 		selector, err := labels.Parse(e.selector)
 		if err != nil {
@@ -95,6 +99,12 @@ func (e *explanation) answers(ctx context.Context, clients *cluster.Clients, obs
 			e.noTasks(clients.Namespace)
 		}
 	}
+	workloads, owners, missing := asTasks(clients.Namespace, others, slices.Concat(observed.Pods, observed.Waiting))
+	names, failures = append(names, owners...), append(failures, missing...)
+	for i := range workloads {
+		names = append(names, workloads[i].Name)
+	}
+	observed.Tasks = slices.Concat(observed.Tasks, workloads)
 	view := analysis.NewView(&observed.Objects, nil)
 	view.UseQueues(observed.Queues.ForAnalysis(), observed.Waiting)
 	warnings := e.warnings(ctx, clients)
@@ -137,9 +147,26 @@ func observedPods(observed *cluster.Observation, task *v1.GPUTask) []types.UID {
 // alone explains tasks by their own status and Pods, for users without the rights to list the
 // whole cluster.
 func (e *explanation) alone(ctx context.Context, clients *cluster.Clients, names []string) ([]*analysis.Explanation, []error) {
-	tasks, failures := e.find(ctx, e.session, clients, names)
-	warnings := e.warnings(ctx, clients)
+	named, others := separated(names)
 	var answers []*analysis.Explanation
+	var failures []error
+	if len(others) > 0 {
+		pods, err := cluster.PodsIn(ctx, clients, clients.Namespace)
+		if err != nil {
+			return nil, []error{err}
+		}
+		workloads, owners, missing := asTasks(clients.Namespace, others, pods)
+		named, failures = append(named, owners...), missing
+		for i := range workloads {
+			answers = append(answers, analysis.Alone(workloads[i].GPUTask, workloads[i].Pods))
+		}
+		if len(named) == 0 {
+			return answers, failures
+		}
+	}
+	tasks, more := e.find(ctx, e.session, clients, named)
+	failures = append(failures, more...)
+	warnings := e.warnings(ctx, clients)
 	for i := range tasks {
 		pods, err := cluster.PodsOf(ctx, clients, &tasks[i])
 		if err != nil {

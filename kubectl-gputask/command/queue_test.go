@@ -144,6 +144,22 @@ func queued(t *testing.T) *fixture {
 	return f
 }
 
+// gpu-scheduler writes positions on Pods one after the other, so that two may have the same for a moment.
+func TestNoTwoInAQueueHaveTheSamePosition(t *testing.T) {
+	t.Parallel()
+	f := fragmented(t)
+	f.add(newQueue("vision", "", "", 8, 0), newQueue("language", "", "", 8, 0))
+	for name, queue := range map[string]string{"a": "vision", "b": "vision", "c": "vision", "d": "language"} {
+		f.expects(newTask(name, "h100", "8", inQueue(queue)), 0, between(1, 130, 140, 160, "small-0"))
+	}
+	if err := f.run("queue", "-A", "-o", "jsonpath={range.waiting[*]}{.queue}={.position} {end}"); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.out.String(); got != "language=1 vision=1 vision=2 vision=3 " {
+		t.Errorf("positions %s", got)
+	}
+}
+
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, golden, args string }{

@@ -71,7 +71,7 @@ docs/dashboard.md.`,
 	flags.StringArrayVar(&d.urls, "metrics-url", nil, "where to ask how busy the GPUs are instead of the node agents, for example http://localhost:9836/metrics; may be repeated")
 	flags.StringVar(&d.prometheus, "prometheus-url", "", "Prometheus server to ask for the history, for example http://localhost:9090; without it the history begins when this starts")
 	flags.StringVar(&d.journal, "journal", "", "where gpu-scheduler serves the journal of its decisions, for example https://127.0.0.1:10261/debug/gputask/journal, or a file with one")
-	flags.BoolVar(&d.insecure, "journal-insecure-skip-tls-verify", false, "do not verify gpu-scheduler's certificate, for example behind `kubectl port-forward`: your credentials are sent there")
+	flags.BoolVar(&d.insecure, "journal-insecure-skip-tls-verify", false, "do not verify gpu-scheduler's certificate, for example behind \"kubectl port-forward\": your credentials are sent there")
 	flags.StringVar(&d.tokenFile, "token-file", "", "file with the secret of the address, for an address that stays the same; by default the secret is new each time, and printed with the address")
 	flags.BoolVar(&d.inCluster, "in-cluster", false, "run in a Pod, for everybody with a token of the cluster and the rights of ClusterRole gputasks-cluster-view")
 	flags.StringVar(&d.listen, "listen", ":8443", "with --in-cluster: address to serve on")

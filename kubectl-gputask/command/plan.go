@@ -179,7 +179,7 @@ func newPlanShow(s *session) *cobra.Command {
 func planNamed(ctx context.Context, clients *cluster.Clients, name string) (*v1.MovePlan, error) {
 	plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !cluster.IsNotInstalled(err) {
-		return nil, absent{err, fmt.Sprintf("there is no MovePlan %q: `kubectl gputask plan` lists them", name)}
+		return nil, absentError{err, fmt.Sprintf("there is no MovePlan %q: `kubectl gputask plan` lists them", name)}
 	}
 	return plan, err
 }

@@ -35,14 +35,14 @@ type podFlags struct {
 func (f *podFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.image, "image", "", "image of the container (default: the controller's --default-image)")
 	flags.StringVar(&f.workdir, "workdir", "", "directory that the command runs in (default that of the image)")
-	flags.StringArrayVar(&f.env, "env", nil, "environment variable NAME=VALUE of the container; may be repeated")
-	flags.StringArrayVar(&f.envFrom, "env-from", nil, "environment variables from configmap/NAME or secret/NAME; may be repeated")
-	flags.StringArrayVar(&f.pvcs, "pvc", nil, "PersistentVolumeClaim to mount, NAME:/PATH, or NAME:/PATH:ro to only read it; may be repeated")
-	flags.StringArrayVar(&f.secrets, "secret", nil, "Secret to mount as files, NAME:/PATH; may be repeated")
+	flags.StringArrayVar(&f.env, "env", nil, "environment variable `NAME=VALUE` of the container; may be repeated")
+	flags.StringArrayVar(&f.envFrom, "env-from", nil, "environment variables from `configmap/NAME` or secret/NAME; may be repeated")
+	flags.StringArrayVar(&f.pvcs, "pvc", nil, "PersistentVolumeClaim to mount, `NAME:/PATH`, or NAME:/PATH:ro to only read it; may be repeated")
+	flags.StringArrayVar(&f.secrets, "secret", nil, "Secret to mount as files, `NAME:/PATH`; may be repeated")
 	flags.StringVar(&f.shm, "shm", "", "shared memory in /dev/shm, for example 16Gi: PyTorch's data loaders and NCCL need more than the 64 MiB of a container. What is used of it counts towards --memory")
 	flags.StringVar(&f.serviceAccount, "service-account", "", "ServiceAccount of the Pods (default that of the namespace)")
-	flags.StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE of the task and its Pods; may be repeated")
-	flags.StringArrayVar(&f.annotations, "annotation", nil, "annotation KEY=VALUE of the task's Pods; may be repeated")
+	flags.StringArrayVar(&f.labels, "label", nil, "label `KEY=VALUE` of the task and its Pods; may be repeated")
+	flags.StringArrayVar(&f.annotations, "annotation", nil, "annotation `KEY=VALUE` of the task's Pods; may be repeated")
 }
 
 func (f *podFlags) complete(s *session, command *cobra.Command) {

@@ -77,17 +77,17 @@ func (l *selection) find(ctx context.Context, s *session, clients *cluster.Clien
 	return tasks, failures
 }
 
-// absent is the API server's error about an object that does not exist, in words of ours.
-type absent struct {
+// absentError is the API server's error about an object that does not exist, in words of ours.
+type absentError struct {
 	error
 	text string
 }
 
-func (e absent) Error() string { return e.text }
-func (e absent) Unwrap() error { return e.error }
+func (e absentError) Error() string { return e.text }
+func (e absentError) Unwrap() error { return e.error }
 
 func missingTask(cause error, name, namespace string) error {
-	return absent{cause, fmt.Sprintf("there is no task %q in namespace %s", name, namespace)}
+	return absentError{cause, fmt.Sprintf("there is no task %q in namespace %s", name, namespace)}
 }
 
 // taskNamed returns a task of the namespace.

@@ -85,7 +85,7 @@ func (f *taskFlags) addWhere(flags *pflag.FlagSet) {
 func (f *taskFlags) addWhen(flags *pflag.FlagSet) {
 	flags.StringVar(&f.spec.Queue, "queue", "", "GPUQueue whose GPUs it uses (default that of the namespace)")
 	flags.StringVar(&f.spec.Priority, "priority", "", "PriorityClass of the Pods")
-	flags.StringArrayVar(&f.dependsOn, "depends-on", nil, "task to wait for, NAME or NAME=Running, Succeeded or Finished; may be repeated")
+	flags.StringArrayVar(&f.dependsOn, "depends-on", nil, "task to wait for, `NAME` or NAME=Running, Succeeded or Finished; may be repeated")
 	flags.DurationVar(&f.deadline, "deadline", 0, "when the task is stopped and fails, for example 12h, in whole seconds (default never)")
 	flags.DurationVar(&f.maxRuntime, "max-runtime", 0, "how long it may run before it is stopped and fails, for example 2h, in whole seconds: what is known to end soon starts sooner (default as long as it takes)")
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the task is kept after its end, in whole seconds (default forever)")

@@ -287,8 +287,9 @@ const shownEvents = 20
 
 func describeEvents(p *Page, events []analysis.FoldedEvent) {
 	t := newTable("AGE", "TYPE", "REASON", "ABOUT", "FROM", "MESSAGE")
-	for i := range events[max(len(events)-shownEvents, 0):] {
-		event := &events[max(len(events)-shownEvents, 0)+i]
+	shown := events[max(len(events)-shownEvents, 0):]
+	for i := range shown {
+		event := &shown[i]
 		age := p.Age(event.Last)
 		if event.Count > 1 {
 			age += fmt.Sprintf(" (×%d over %s)", event.Count, span(event.Last.Sub(event.First)))
@@ -296,7 +297,7 @@ func describeEvents(p *Page, events []analysis.FoldedEvent) {
 		t.add(age, event.Type, event.Reason, abbreviate(event.Objects, 1), event.From, oneLine(event.Message))
 	}
 	t.section(p, "Events")
-	if earlier := len(events) - shownEvents; earlier > 0 {
+	if earlier := len(events) - len(shown); earlier > 0 {
 		p.Printf("  and %s\n", plural.Count(earlier, "earlier one"))
 	}
 }

@@ -4,7 +4,6 @@
 package refusals
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,29 +69,11 @@ func Of(err error, kind string) *gputask.Refusal {
 // changed the Pod: only the API server sees both. So it is tried again, as a Job does. An admission policy names no
 // field.
 func invalidPod(err error) *gputask.Refusal {
-	fields := invalidFields(err)
-	if len(fields) == 0 {
+	if len(apierror.InvalidFields(err)) == 0 {
 		return Of(err, "Pod")
 	}
 	return &gputask.Refusal{Reason: v1.ReasonInvalidPod,
-		Message: fmt.Sprintf("the API server refuses the Pod: %s; correct the template while the task is suspended, unless a webhook has changed the Pod", strings.Join(fields, "; "))}
-}
-
-// invalidFields returns the invalid fields and why they are, or nothing if one of the
-// causes is not about a field.
-func invalidFields(err error) []string {
-	status := apierrors.APIStatus(nil)
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return nil
-	}
-	var fields []string
-	for _, cause := range status.Status().Details.Causes {
-		if cause.Field == "" {
-			return nil
-		}
-		fields = append(fields, cause.Field+": "+cause.Message)
-	}
-	return fields
+		Message: fmt.Sprintf("the API server refuses the Pod: %v; correct the template while the task is suspended, unless a webhook has changed the Pod", apierror.InWords(err))}
 }
 
 // OfName explains what to do about an existing object of a kind that has the name of the task's own. It

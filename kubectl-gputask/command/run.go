@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/ptr"
 
+	"falldio.github.io/gpu-controller/pkg/apierror"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
@@ -120,7 +121,7 @@ func (r *running) run(ctx context.Context, names, command []string) error {
 	}
 	created, err := r.create(ctx, clients, task)
 	if err != nil {
-		return fmt.Errorf("creating the task: %w", err)
+		return fmt.Errorf("creating the task: %w", apierror.InWords(err))
 	}
 	if r.dryRun != dryRunClient {
 		r.warnOfAbsent(ctx, clients, created)

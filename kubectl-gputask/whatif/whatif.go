@@ -16,6 +16,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	"falldio.github.io/gpu-controller/kubectl-gputask/change"
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/pkg/apierror"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
@@ -69,15 +70,9 @@ func Check(ctx context.Context, clients *cluster.Clients, manifest *Manifest) (*
 // refused returns why the API server refuses a task, field by field and with their lines, instead of an error with the
 // name that it has made up.
 func (m *Manifest) refused(err error) error {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return err
-	}
 	var problems []string
-	for _, cause := range status.Status().Details.Causes {
-		if cause.Field != "" && cause.Field != "<nil>" { // that some rules were not checked
-			problems = append(problems, m.lines.of(cause.Field)+cause.Field+": "+cause.Message)
-		}
+	for _, cause := range apierror.InvalidFields(err) {
+		problems = append(problems, m.lines.of(cause.Field)+cause.Field+": "+cause.Message)
 	}
 	if len(problems) == 0 {
 		return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // IsTransient reports whether an error is due to the API server or to a conflict, not to
@@ -32,6 +33,39 @@ func Message(err error) string {
 		return status.Status().Message
 	}
 	return err.Error()
+}
+
+// InvalidFields returns the fields that the API server refuses, and why; nothing if it refuses something else as well.
+func InvalidFields(err error) []metav1.StatusCause {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	var fields []metav1.StatusCause
+	for _, cause := range status.Status().Details.Causes {
+		switch cause.Field {
+		case "":
+			return nil
+		case "<nil>": // that some rules were not checked, because of what others say
+		default:
+			fields = append(fields, cause)
+		}
+	}
+	return fields
+}
+
+// InWords returns the invalid fields that an error is about, and why they are, as "spec.cpu: Invalid value: …"; the
+// error itself if it is about something else.
+func InWords(err error) error {
+	fields := InvalidFields(err)
+	if len(fields) == 0 {
+		return err
+	}
+	texts := make([]string, len(fields))
+	for i := range fields {
+		texts[i] = fields[i].Field + ": " + fields[i].Message
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 // LogLevel returns the verbosity at which to log an error that is retried. Conflicts are

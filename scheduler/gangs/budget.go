@@ -61,15 +61,15 @@ type Failure struct {
 type Awaited uint8
 
 const (
-	// AwaitsRoom: others have what it needs, until they end.
+	// AwaitsRoom is for what others have, until they end.
 	AwaitsRoom Awaited = iota
-	// AwaitsNodes: it may be that no node suits it. Those with room are refused by kube-scheduler's filters, or it would
-	// not have fitted even if nothing else had run, and nodes have changed since.
+	// AwaitsNodes is for nodes of which there may be none: kube-scheduler's filters refuse those with room, or it would not
+	// have fitted even if nothing else had run, and nodes have changed since.
 	AwaitsNodes
-	// AwaitsQueue: its queue does not let it start.
+	// AwaitsQueue is for its queue, which does not let it start.
 	AwaitsQueue
-	// AwaitsOther: something else has to change, such as an object that does not exist, a claim that is not ready,
-	// or the gang itself. Nobody knows when that will be.
+	// AwaitsOther is for something else that has to change, such as an object that does not exist, a claim that is not
+	// ready, or the gang itself. Nobody knows when that will be.
 	AwaitsOther
 )
 

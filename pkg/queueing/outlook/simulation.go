@@ -140,7 +140,7 @@ func (s *simulation) advance() bool {
 		s.now, s.cause = max(s.now, e.at), e
 		for _, hold := range e.holds {
 			s.giveBack(hold, e.planned)
-			s.ended[hold.Node] = e.basis.and(s.ended[hold.Node])
+			s.ended[hold.Node] = e.and(s.ended[hold.Node])
 		}
 		return true
 	}
@@ -206,7 +206,7 @@ func (s *simulation) try(job int) bool {
 func (s *simulation) begin(job int, holds []Hold) {
 	waiting, one := s.jobs[job], start{at: s.now, behind: s.cause.running, basis: s.cause.basis, passes: s.isPassing(job)}
 	for _, hold := range holds {
-		one.basis = one.basis.and(s.ended[hold.Node])
+		one.basis = one.and(s.ended[hold.Node])
 	}
 	s.starts[job] = one
 	s.hold(&end{

@@ -8,18 +8,22 @@ package refusals
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 const (
@@ -43,6 +47,8 @@ type Tasks struct {
 	clock clock.PassiveClock
 	// wake has a task handled after a delay.
 	wake func(task cache.ObjectName, delay time.Duration)
+	// classes lists the PriorityClasses; nil as long as they are not watched.
+	classes schedulinglisters.PriorityClassLister
 
 	mu      sync.Mutex
 	byTask  map[cache.ObjectName]*refusedTask
@@ -83,7 +89,30 @@ func New(clock clock.PassiveClock, wake func(task cache.ObjectName, delay time.D
 // are one. The text stays that of the first attempt while the cause is the same: it may have an identifier
 // of the attempt.
 func (t *Tasks) Refused(task *v1.GPUTask, pods []*corev1.Pod, refusal *gputask.Refusal) {
-	t.add(cache.MetaObjectToName(task), task.UID, *refusal, causeOf(task, pods, refusal))
+	why, told := causeOf(task, pods, refusal), *refusal
+	if why.reason == reasonPriorityClassNotFound {
+		told.Message += t.existingClasses()
+	}
+	t.add(cache.MetaObjectToName(task), task.UID, told, why)
+}
+
+// existingClasses ends the sentence that there is no such PriorityClass. Those of Kubernetes itself are not for tasks.
+func (t *Tasks) existingClasses() string {
+	if t.classes == nil {
+		return ""
+	}
+	classes, err := t.classes.List(labels.Everything())
+	var names []string
+	for _, class := range classes {
+		if !strings.HasPrefix(class.Name, "system-") {
+			names = append(names, class.Name)
+		}
+	}
+	if err != nil || len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return "; " + plural.ThereAre(names)
 }
 
 func (t *Tasks) add(key cache.ObjectName, uid types.UID, refusal gputask.Refusal, why cause) {

@@ -31,6 +31,7 @@ const policyLag = 3 * time.Second
 // permissions are missing.
 func (t *Tasks) Watch(ctx context.Context, namespaced, cluster informers.SharedInformerFactory) error {
 	core, admission := namespaced.Core().V1(), cluster.Admissionregistration().V1()
+	t.classes = cluster.Scheduling().V1().PriorityClasses().Lister()
 	return errors.Join(
 		watch(ctx, core.ResourceQuotas().Informer(), t.quotaChanged),
 		watch(ctx, core.LimitRanges().Informer(), t.limitRangeChanged),

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/client-go/tools/cache"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -92,5 +94,23 @@ func TestRefusedTasksTryAtOnceWhenTheCauseChanges(t *testing.T) {
 				t.Errorf("%d of %d tasks have tried", tried, len(tasks))
 			}
 		})
+	}
+}
+
+func TestATaskOfNoPriorityClassIsToldWhichThereAre(t *testing.T) {
+	t.Parallel()
+	w, known := newWaiting(), cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	w.classes = schedulinglisters.NewPriorityClassLister(known)
+	for _, name := range []string{"low", "system-node-critical", "high"} {
+		if err := known.Add(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	task := newTask("0", 1)
+	refused := apierrors.NewForbidden(pods, "0", errors.New("no PriorityClass with name urgent was found"))
+	w.Refused(task, nil, OfPod(refused, &corev1.Pod{Spec: corev1.PodSpec{PriorityClassName: "urgent"}}))
+	want := `there is no PriorityClass "urgent": create it, or recreate the task with another spec.priority; there are high and low`
+	if got := w.Of(task); got == nil || got.Message != want {
+		t.Errorf("refusal %+v, want %q", got, want)
 	}
 }

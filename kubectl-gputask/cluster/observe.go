@@ -193,7 +193,7 @@ func (p Priorities) instead(name string) string {
 	if len(names) == 0 {
 		return ": there is none in this cluster"
 	}
-	return fmt.Sprintf("; there %s %s%s", plural.Verb(len(names), "is", "are"), plural.List(names), spelling.DidYouMean(spelling.Nearest(name, names)))
+	return "; " + plural.ThereAre(names) + spelling.DidYouMean(spelling.Nearest(name, names))
 }
 
 // ControlledBy returns the Pods that a task controls, ordered by index. The others are dropped from the list.

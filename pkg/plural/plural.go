@@ -42,3 +42,8 @@ func All[N int | int32 | int64](count N, noun, one, several string) string {
 		return fmt.Sprintf("all %d %ss %s", count, noun, several)
 	}
 }
+
+// ThereAre returns "there are zone, rack and leaf".
+func ThereAre(words []string) string {
+	return "there " + Verb(len(words), "is", "are") + " " + List(words)
+}

@@ -31,3 +31,12 @@ func TestAllOfTwoAreBoth(t *testing.T) {
 		}
 	}
 }
+
+func TestThereIsOneAndThereAreSeveral(t *testing.T) {
+	t.Parallel()
+	for want, words := range map[string][]string{"there is zone": {"zone"}, "there are zone and leaf": {"zone", "leaf"}} {
+		if got := ThereAre(words); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
+	"falldio.github.io/gpu-controller/pkg/verdict"
 	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
@@ -25,6 +26,8 @@ type Explanation struct {
 	Task *v1.GPUTask `json:"task"`
 	// Since is when it entered its phase, as far as its conditions show.
 	Since metav1.Time `json:"since"`
+	// Verdict is the one that everybody shows. What else is known is below, and does not contradict it.
+	Verdict verdict.Verdict `json:"verdict"`
 	// WaitsFor are reasons for waiting other than missing room: dependencies, a
 	// suspension, Pods that can't be created.
 	WaitsFor []string `json:"waitsFor,omitempty"`
@@ -79,7 +82,7 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 	}
 	task := &v.Tasks[index]
 	e = &Explanation{Task: task.GPUTask, Since: since(task.GPUTask), Total: gputask.Total(task.GPUTask), WaitsFor: v.otherReasons(task)}
-	e.WaitingReason = waitingreason.Of(task.Pods...)
+	e.WaitingReason, e.Verdict = waitingreason.Of(task.Pods...), verdictOn(v.queues, task.GPUTask, task.Pods)
 	v.addUses(e, task)
 	if task.Status.Phase == v1.PhaseRunning && !isForeign(task.GPUTask) {
 		e.Judged, e.Immovable = true, v.Immovable(task)
@@ -98,8 +101,11 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 // Alone explains a task by its own status and Pods only, for users who may not list the
 // rest of the cluster.
 func Alone(task *v1.GPUTask, pods []*corev1.Pod) *Explanation {
-	e := &Explanation{Task: task, Since: since(task), Total: gputask.Total(task), WaitsFor: unreachableNodes(task), WaitingReason: waitingreason.Of(pods...)}
-	if task.Status.Phase == v1.PhasePending {
+	e := &Explanation{
+		Task: task, Since: since(task), Total: gputask.Total(task), WaitsFor: unreachableNodes(task), WaitingReason: waitingreason.Of(pods...),
+		Verdict: verdictOn(nil, task, pods),
+	}
+	if task.Status.Phase == v1.PhasePending && e.Verdict.IsServed() {
 		e.EstimatedStart = task.Status.EstimatedStart
 	}
 	for _, pod := range pods {
@@ -147,7 +153,7 @@ func (v *View) otherReasons(task *clusterview.Task) []string {
 		list = append(list, task.Status.Message)
 	}
 	if task.Status.Phase == "" {
-		list = append(list, "gpu-controller, which has not processed it yet (is it running?)")
+		list = append(list, "gpu-controller has not processed it yet")
 	}
 	return list
 }
@@ -206,28 +212,40 @@ func (v *View) addUses(e *Explanation, task *clusterview.Task) {
 	slices.SortFunc(e.Uses, func(a, b Place) int { return ComparePodNames(a.Pod, b.Pod) })
 }
 
-// addQueue adds the position of a task that waits for room, and its outlook.
+// addQueue adds the position of a task that waits for room, and its outlook. What is not served has neither.
 func (v *View) addQueue(e *Explanation, task *clusterview.Task) {
-	waiting := v.Waiting()
-	e.Queue = len(waiting)
-	for i := range waiting {
-		w := &waiting[i]
-		isTask := slices.ContainsFunc(task.Pods, func(pod *corev1.Pod) bool { return slices.Contains(w.Pods, pod) })
-		if !isTask {
-			e.Ahead = append(e.Ahead, w.Task.Namespace+"/"+w.Task.Name)
-			continue
-		}
-		e.Position, e.Waiting, e.Priority = i+1, len(w.Pods), w.Priority
-		e.EstimatedStart = EstimatedStart(task.GPUTask, w.Pods)
-		e.Outlook = v.Outlook(w)
-		v.addLine(e, task)
+	said := verdictOnWaiting(v.queues, task.GPUTask, task.Pods)
+	if !said.IsServed() && said.Kind != v1.TaskNeverFits {
 		return
 	}
-	e.Ahead, e.Queue = nil, 0
-	if task.Status.Phase == v1.PhasePending { // a place is being made for it
-		e.EstimatedStart = EstimatedStart(task.GPUTask, task.Pods)
-		v.addLine(e, task)
+	waiting := v.Waiting()
+	own := slices.IndexFunc(waiting, func(w clusterview.Waiting) bool {
+		return slices.ContainsFunc(task.Pods, func(pod *corev1.Pod) bool { return slices.Contains(w.Pods, pod) })
+	})
+	if own < 0 {
+		if task.Status.Phase == v1.PhasePending && said.IsServed() { // a place is being made for it
+			e.EstimatedStart = EstimatedStart(task.GPUTask, task.Pods)
+			v.addLine(e, task)
+		}
+		return
 	}
+	w := &waiting[own]
+	e.Waiting, e.Priority = len(w.Pods), w.Priority
+	e.Outlook = outlookFor(&said, e.WaitingReason, v.Outlook(w))
+	if !said.IsServed() {
+		return
+	}
+	e.EstimatedStart = EstimatedStart(task.GPUTask, w.Pods)
+	for i := range waiting {
+		if other := verdictOnWaiting(v.queues, waiting[i].Task.GPUTask, waiting[i].Pods); i != own && !other.IsServed() {
+			continue
+		}
+		if e.Queue++; i < own {
+			e.Ahead = append(e.Ahead, waiting[i].Task.Namespace+"/"+waiting[i].Task.Name)
+		}
+	}
+	e.Position = len(e.Ahead) + 1
+	v.addLine(e, task)
 }
 
 // addLine replaces the position by that in the task's queue, if there are GPUQueues.

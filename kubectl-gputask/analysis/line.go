@@ -15,6 +15,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/pkg/verdict"
 )
 
 // Line is what waits for GPUs, in the order of the queues, and what holds some.
@@ -56,8 +57,10 @@ type LineEntry struct {
 	// gpu-scheduler says more than a message.
 	Reason        string            `json:"reason,omitempty"`
 	WaitingReason *v1.WaitingReason `json:"waitingReason,omitempty"`
-	// Refused is true if it is not served: it may not use its queue, or its Pods can't be created. Then Reason is why.
-	Refused bool `json:"refused,omitempty"`
+	// Verdict is the one that everybody shows. Refused is true if it is not served until that changes: then Reason is
+	// its cause.
+	Verdict verdict.Verdict `json:"verdict"`
+	Refused bool            `json:"refused,omitempty"`
 	// Nodes are those of its running Pods.
 	Nodes []string `json:"nodes,omitempty"`
 

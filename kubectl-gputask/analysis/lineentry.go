@@ -22,6 +22,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/pkg/verdict"
 	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
@@ -91,9 +92,9 @@ func (g *gathered) waiting(queues *Queues) (entry LineEntry, waits bool) {
 	if !g.wantsToStart() {
 		return LineEntry{}, false
 	}
-	pods, refused := g.without, (*metav1.Condition)(nil)
+	pods := g.without
 	if len(g.with)+len(pods) == 0 {
-		pods, refused = notCreated(g.task)
+		pods = notCreated(g.task)
 	}
 	entry, amount := g.entry(queues, pods)
 	if amount == 0 {
@@ -103,10 +104,12 @@ func (g *gathered) waiting(queues *Queues) (entry LineEntry, waits bool) {
 	if reason := waitingreason.Of(pods...); reason != nil {
 		entry.Reason, entry.WaitingReason = waitingreason.Sentence(reason), reason
 	}
-	if refused != nil {
-		entry.refuse(refused.Message)
-	} else if problem := queues.Assign(pods[0]).Problem; problem != nil {
-		entry.refuse(problem.Message)
+	entry.Verdict = verdictOnWaiting(queues, g.task, pods)
+	if !entry.Verdict.IsServed() {
+		entry.Refused, entry.EstimatedStart = true, nil
+		if entry.WaitingReason == nil || entry.WaitingReason.Message != entry.Verdict.Cause {
+			entry.Reason, entry.WaitingReason = entry.Verdict.Cause, nil
+		}
 	}
 	entry.job = queueing.Job{
 		Key: entry.Namespace + "/" + entry.Name, Queue: entry.Queue, Priority: entry.Priority, Submitted: entry.Since.Time,
@@ -132,7 +135,7 @@ func (g *gathered) running(queues *Queues, now time.Time) (entry LineEntry, runs
 	if amount == 0 {
 		return LineEntry{}, false
 	}
-	entry.Queue = queues.holder(g.with[0])
+	entry.Queue, entry.Verdict.Kind = queues.holder(g.with[0]), verdict.Runs
 	since := metav1.NewTime(now)
 	for _, pod := range g.with {
 		if began := metav1.NewTime(podfacts.FirstStarted(pod)); began.Before(&since) {
@@ -180,26 +183,16 @@ func (g *gathered) entry(queues *Queues, pods []*corev1.Pod) (LineEntry, queuein
 	return entry, amount
 }
 
-// notCreated returns the Pods that a task would have if they could be created, and the condition that says why they
-// can't.
-func notCreated(task *v1.GPUTask) ([]*corev1.Pod, *metav1.Condition) {
-	if task == nil {
-		return nil, nil
-	}
-	refused := apimeta.FindStatusCondition(task.Status.Conditions, v1.ConditionPodsCreated)
-	if refused == nil || refused.Status != metav1.ConditionFalse {
-		return nil, nil
+// notCreated returns the Pods that a task would have if they could be created; nil if nothing is known to prevent that.
+func notCreated(task *v1.GPUTask) []*corev1.Pod {
+	if task == nil || !apimeta.IsStatusConditionFalse(task.Status.Conditions, v1.ConditionPodsCreated) {
+		return nil
 	}
 	imagined, err := NewHypothetical(task, v1.ResourceGPU, func(*corev1.Pod) error { return nil }, task.CreationTimestamp)
 	if err != nil {
-		return nil, nil
+		return nil
 	}
-	return imagined.Pods, refused
-}
-
-// refuse says why an entry is not served.
-func (e *LineEntry) refuse(why string) {
-	e.Refused, e.Reason, e.WaitingReason, e.EstimatedStart = true, why, nil, nil
+	return imagined.Pods
 }
 
 // isOf reports whether an entry is that of a task.

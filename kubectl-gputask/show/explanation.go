@@ -39,12 +39,17 @@ func explanationPairs(p *Page, e *analysis.Explanation) *pairs {
 		f.add("Priority", fmt.Sprintf("%s (%d)", cmp.Or(task.Spec.Priority, "default"), e.Priority))
 	}
 	for _, cause := range e.WaitsFor {
-		f.add("Waits for", oneLine(cause))
+		if e.Verdict.Cause == "" || !strings.Contains(cause, e.Verdict.Cause) { // which the headline says
+			f.add("Waits for", oneLine(cause))
+		}
+	}
+	for _, command := range e.Verdict.Commands {
+		f.add("Try", command)
 	}
 	for _, line := range usesText(e.Uses) {
 		f.add("Runs on", line)
 	}
-	if e.Outlook == nil && len(e.WaitsFor) == 0 && (len(e.Uses) == 0 || saysMore(task)) {
+	if e.Outlook == nil && len(e.WaitsFor) == 0 && e.Verdict.Kind != v1.TaskBlocked && (len(e.Uses) == 0 || saysMore(task)) {
 		f.addIf("Message", oneLine(task.Status.Message))
 	}
 	addTurn(p, f, e)
@@ -95,21 +100,27 @@ func stateText(p *Page, e *analysis.Explanation) string {
 
 // headline returns the explanation in one sentence.
 func headline(e *analysis.Explanation) string {
-	switch {
-	case len(e.WaitsFor) > 0 && e.Task.Status.Phase != v1.PhaseRunning:
-		return ": it is not waiting for GPUs yet"
-	case e.Outlook == nil:
-		return ""
-	case e.Outlook.Verdict == analysis.Now || e.Outlook.Verdict == analysis.AfterPreemption:
-		return ": " + verdictText(e.Outlook)
+	switch e.Verdict.Kind {
+	case v1.TaskBlocked, v1.TaskNeverFits:
+		if gputask.SuspensionRequested(e.Task) {
+			return ""
+		}
+		return ": " + oneLine(e.Verdict.Cause)
+	default:
 	}
-	// The places that a plan reserves for it count as taken, so it does not seem to fit.
 	for _, plan := range e.Plans {
 		if plan.Phase == v1.PlanExecuting {
 			return ": MovePlan " + plan.Name + " makes room for it"
 		}
 	}
-	return ": " + verdictText(e.Outlook)
+	switch {
+	case e.Outlook == nil:
+		return ""
+	case e.Outlook.Verdict == analysis.Sometime && e.EstimatedStart != nil:
+		return ": it waits its turn"
+	default:
+		return ": " + verdictText(e.Outlook)
+	}
 }
 
 // verdictText describes a verdict.

@@ -113,8 +113,10 @@ func orDash(number int) string {
 // startCell returns when an entry is expected to start: "14:10 to 14:40, likely 14:20".
 func startCell(p *Page, entry *analysis.LineEntry) Cell {
 	switch estimate := entry.EstimatedStart; {
+	case entry.Verdict.Kind == v1.TaskNeverFits:
+		return Cell{Text: "never", Style: Red}
 	case entry.Refused:
-		return Cell{Text: "refused", Style: Red}
+		return Cell{Text: "blocked", Style: Red}
 	case estimate == nil:
 		return Cell{Text: "<unknown>"}
 	default:
@@ -125,8 +127,7 @@ func startCell(p *Page, entry *analysis.LineEntry) Cell {
 // EntryReason returns what an entry waits for.
 func EntryReason(entry *analysis.LineEntry) string {
 	reason := oneLine(entry.Reason)
-	never := entry.WaitingReason != nil && entry.WaitingReason.Never // then it waits for nobody to end
-	if never || entry.EstimatedStart == nil || entry.EstimatedStart.Behind == "" {
+	if entry.EstimatedStart == nil || entry.EstimatedStart.Behind == "" {
 		return reason
 	}
 	behind := "waits until " + entry.EstimatedStart.Behind + " ends"

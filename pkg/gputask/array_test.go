@@ -60,7 +60,7 @@ func TestDecideAboutArrays(t *testing.T) {
 		"it does not if they have to wait": {
 			task: array(1, 5).phase(v1.PhaseRunning).with(completed("0")),
 			pods: pods(array(1, 5).pod(1, 0).unschedulable("no GPU")),
-			want: wanted{phase: v1.PhasePending, message: "1 of 5 Pods waits for a node: no GPU", completed: "0"},
+			want: wanted{phase: v1.PhasePending, message: "1 of 5 Pods waits: no GPU", completed: "0"},
 		},
 		"a Pod that fails leaves its place to the next index until it restarts": {
 			task: array(2, 5),

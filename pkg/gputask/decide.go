@@ -176,6 +176,8 @@ type decision struct {
 	completed, failed indexSet
 	plan              Plan
 	status            *v1.GPUTaskStatus // of the plan
+	// reason is why a task does not run that is Pending; empty as long as that is not known.
+	reason v1.TaskReason
 	// overdue says which Pods should have stopped, and may still run, as their nodes are not ready; "" if none should.
 	overdue string
 	// quiet says which Pods are supposed to run on nodes that are not ready; "" if none is.

@@ -152,22 +152,22 @@ func TestDecide(t *testing.T) {
 		"a Pod without a node brings the scheduler's reason, cut to the point": {
 			task: single(),
 			pods: pods(single().pod(0, 0).unschedulable("0/7 nodes are available: 7 Insufficient falldio.com/gpu. no new claims to deallocate, preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.")),
-			want: wanted{phase: v1.PhasePending, message: "waiting for a node: 0/7 nodes are available: 7 Insufficient falldio.com/gpu"},
+			want: wanted{phase: v1.PhasePending, message: "0/7 nodes are available: 7 Insufficient falldio.com/gpu"},
 		},
 		"a count of nodes before a sentence is removed": {
 			task: single(),
 			pods: pods(single().pod(0, 0).unschedulable("0/7 nodes are available: needs 16 GPUs; 7 nodes have too few GPUs. preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.")),
-			want: wanted{phase: v1.PhasePending, message: "waiting for a node: needs 16 GPUs; 7 nodes have too few GPUs"},
+			want: wanted{phase: v1.PhasePending, message: "needs 16 GPUs; 7 nodes have too few GPUs"},
 		},
 		"in a gang every Pod without a node waits, however few the scheduler has tried": {
 			task: gang(),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0), gang().pod(2, 0).unschedulable("0/7 nodes are available: 7 Insufficient falldio.com/gpu.")),
-			want: wanted{phase: v1.PhasePending, message: "2 of 3 Pods wait for a node: 0/7 nodes are available: 7 Insufficient falldio.com/gpu"},
+			want: wanted{phase: v1.PhasePending, message: "2 of 3 Pods wait: 0/7 nodes are available: 7 Insufficient falldio.com/gpu"},
 		},
 		"a gang that is placed as a whole has the reason for all in one Pod": {
 			task: gang(),
 			pods: pods(gang().pod(0, 0), gang().pod(1, 0).unschedulable("the gang needs 24 GPUs, 16 are free"), gang().pod(2, 0)),
-			want: wanted{phase: v1.PhasePending, message: "all 3 Pods wait for a node: the gang needs 24 GPUs, 16 are free"},
+			want: wanted{phase: v1.PhasePending, message: "the gang needs 24 GPUs, 16 are free"},
 		},
 		"what gpu-scheduler has published comes before the words of another Pod": {
 			task: gang(),
@@ -176,13 +176,13 @@ func TestDecide(t *testing.T) {
 			}), gang().pod(2, 0)),
 			want: wanted{
 				phase:   v1.PhasePending,
-				message: "all 3 Pods wait for a node: needs 8 GPUs; 2 nodes have too few free GPUs; it would start with one more free GPU",
+				message: "2 nodes have too few free GPUs; needs 8 GPUs; it would start with one more free GPU",
 			},
 		},
 		"the first Pod speaks for all": {
 			task: gang(),
 			pods: pods(gang().pod(2, 0).unschedulable("two"), gang().pod(1, 0).unschedulable("one"), gang().pod(0, 0)),
-			want: wanted{phase: v1.PhasePending, message: "all 3 Pods wait for a node: one"},
+			want: wanted{phase: v1.PhasePending, message: "one"},
 		},
 		"a Pod that can't pull its image is reported": {
 			task: single(),
@@ -211,7 +211,7 @@ func TestDecide(t *testing.T) {
 		"with minAvailable a running gang reports what the rest waits for": {
 			task: gang().minAvailable(1),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0), gang().pod(2, 0).unschedulable("no node has 8 GPUs")),
-			want: wanted{phase: v1.PhaseRunning, message: "running on a; 2 of 3 Pods wait for a node: no node has 8 GPUs"},
+			want: wanted{phase: v1.PhaseRunning, message: "running on a; 2 of 3 Pods wait: no node has 8 GPUs"},
 		},
 		"with minAvailable fewer are too few": {
 			task: gang().minAvailable(2),
@@ -346,7 +346,7 @@ func TestDecide(t *testing.T) {
 			task: single(), pods: pods(single().pod(0, 0).condition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonSchedulingGated, "Scheduling is blocked due to non-empty scheduling gates").with(func(p *corev1.Pod) {
 				p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}, {Name: "example.com/data"}}
 			})),
-			want: wanted{phase: v1.PhasePending, message: "waiting for a node: scheduling gates have to be removed first: example.com/quota, example.com/data"},
+			want: wanted{phase: v1.PhasePending, message: "scheduling gates have to be removed first: example.com/quota, example.com/data"},
 		},
 		"a message is not longer than anybody reads": {
 			task:   single(),

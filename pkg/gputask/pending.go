@@ -19,21 +19,30 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
-// waitingFor returns one sentence on why Pods of the task don't run, for the most
-// informative cause.
-func (d *decision) waitingFor(unscheduled unscheduledPods) string {
-	if cause := d.cause(); cause != "" {
-		d.plan.cause = shorten(cause)
+// delay is why Pods of a task don't run: in one sentence, and in one word.
+type delay struct {
+	text   string
+	reason v1.TaskReason
+}
+
+// waitingFor returns why Pods of the task don't run, for the most informative cause.
+func (d *decision) waitingFor(unscheduled unscheduledPods) delay {
+	if cause := d.cause(); cause.text != "" {
+		d.plan.cause = shorten(cause.text)
 		return cause
 	}
 	if unscheduled.text != "" {
-		return d.podsWait(unscheduled.count) + "for a node: " + unscheduled.text
+		text := unscheduled.text // the cause is what a narrow column has to show
+		if unscheduled.count < len(d.members) {
+			text = strings.TrimSpace(d.podsWait(unscheduled.count)) + ": " + text
+		}
+		return delay{text, unscheduled.reason}
 	}
 	if text := d.containerTexts(); text != "" {
 		d.plan.cause = shorten(text)
-		return text
+		return delay{text, v1.TaskBlocked}
 	}
-	return cmp.Or(d.startingText(), d.podsWait(d.countNotRunning())+noCause)
+	return delay{cmp.Or(d.startingText(), d.podsWait(d.countNotRunning())+noCause), v1.TaskStarting}
 }
 
 // noCause ends messages that say only that Pods have not started.
@@ -44,19 +53,23 @@ const noCause = "to start"
 func SaysNoCause(message string) bool { return strings.HasSuffix(message, " "+noCause) }
 
 // cause returns what delays the task before its Pods wait for nodes.
-func (d *decision) cause() string {
+func (d *decision) cause() delay {
 	switch {
+	case d.Refusal != nil && d.Refusal.Reason == ReasonOldPodStops:
+		return delay{d.Refusal.Message, v1.TaskStarting}
 	case d.Refusal != nil:
-		return d.Refusal.Message
+		return delay{d.Refusal.Message, v1.TaskBlocked}
 	case d.overdue != "":
-		return d.overdue
+		return delay{d.overdue, v1.TaskBlocked}
 	case d.isRestarting():
-		return strings.TrimSuffix(d.restartText()+"; "+d.keptText(), "; ")
+		return delay{strings.TrimSuffix(d.restartText()+"; "+d.keptText(), "; "), v1.TaskStarting}
 	case d.restartsAfterLoss():
-		return meta.FindStatusCondition(d.status.Conditions, v1.ConditionRunning).Message + "; all Pods start again"
-	default:
-		return cmp.Or(d.keptText(), d.nodeRefusalText(), d.lossText())
+		return delay{meta.FindStatusCondition(d.status.Conditions, v1.ConditionRunning).Message + "; all Pods start again", v1.TaskStarting}
 	}
+	if kept := d.keptText(); kept != "" {
+		return delay{kept, v1.TaskBlocked}
+	}
+	return delay{cmp.Or(d.nodeRefusalText(), d.lossText()), v1.TaskStarting}
 }
 
 // containerTexts returns what the containers of a Pod wait for: of the first Pod for which

@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/verdict"
 	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
@@ -102,13 +104,14 @@ func (d *decision) reportProgress() {
 	case d.areEnough(running):
 		endInterruption(d.status, d.Now)
 		d.status.Phase = v1.PhaseRunning
-		d.status.Message = d.runningText() + "; " + d.waitingFor(waiting)
+		d.status.Message = d.runningText() + "; " + d.waitingFor(waiting).text
 		d.setCondition(v1.ConditionRunning, metav1.ConditionTrue, reasonEnoughRunning, "")
 	case d.awaitsSuccessors(waiting):
 		d.status.Phase = v1.PhaseRunning
 		d.status.Message = d.runningText()
 	default:
-		d.status.Message = d.waitingFor(waiting)
+		delayed := d.waitingFor(waiting)
+		d.status.Message, d.reason = delayed.text, delayed.reason
 		if d.lossText() == "" { // which says the same
 			d.status.Message = interruptedText(d.status) + d.status.Message
 		}
@@ -140,7 +143,7 @@ func (d *decision) runningText() string {
 // starting: nothing suggests that they will have to wait.
 func (d *decision) awaitsSuccessors(unscheduled unscheduledPods) bool {
 	return IsArray(d.Task) && d.Task.Status.Phase == v1.PhaseRunning && d.countDone() > 0 &&
-		d.cause() == "" && unscheduled.text == "" && d.containerTexts() == "" && d.slowText() == ""
+		d.cause().text == "" && unscheduled.text == "" && d.containerTexts() == "" && d.slowText() == ""
 }
 
 func (d *decision) reportRefusal() {
@@ -156,8 +159,9 @@ func (d *decision) reportRefusal() {
 // unscheduledPods are the Pods that wait for a node.
 type unscheduledPods struct {
 	count int
-	// text is the scheduler's explanation, "" if there is none yet.
-	text string
+	// text is the scheduler's explanation, "" if there is none yet, and reason that in one word.
+	text   string
+	reason v1.TaskReason
 }
 
 // reportScheduling sets the condition Scheduled and returns the Pods without a node.
@@ -178,7 +182,7 @@ func (d *decision) reportScheduling() unscheduledPods {
 		pods = append(pods, m.pod)
 	}
 	if reason := waitingreason.Of(pods...); reason != nil {
-		unscheduled.text = waitingreason.Sentence(reason)
+		unscheduled.text, unscheduled.reason = waitingreason.Sentence(reason), verdict.OfReason(reason)
 	}
 	switch {
 	case unscheduled.text != "":
@@ -204,8 +208,11 @@ func (d *decision) areEnough(running int) bool {
 // that runs is healthy, like a Job.
 func (d *decision) reportHealth() {
 	switch d.status.Phase {
-	case v1.PhaseWaiting, v1.PhasePending:
-		d.setCondition(v1.ConditionReconciling, metav1.ConditionTrue, string(d.status.Phase), "")
+	case v1.PhaseWaiting:
+		d.setCondition(v1.ConditionReconciling, metav1.ConditionTrue, string(v1.TaskBlocked), "")
+		return
+	case v1.PhasePending:
+		d.setCondition(v1.ConditionReconciling, metav1.ConditionTrue, string(cmp.Or(d.reason, v1.TaskStarting)), "")
 		return
 	case v1.PhaseFailed:
 		failed := meta.FindStatusCondition(d.status.Conditions, v1.ConditionFailed)

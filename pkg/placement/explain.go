@@ -20,8 +20,8 @@ type Explanation struct {
 	// Nodes is the number of nodes that were considered.
 	Nodes int
 	// Refusals count the nodes by the reason why they can't take another member of the
-	// role that fits worst, the most frequent reason first. Nodes that can take one, when
-	// there are too few of them, are counted under Fits.
+	// role that fits worst: those that decide come first, then the most frequent. Nodes that can
+	// take one, when there are too few of them, are counted under Fits.
 	Refusals []Refusal
 	// Never is true if not even an empty cluster would have room.
 	Never bool
@@ -107,6 +107,7 @@ func (c *Cluster) Explain(g *Gang) (*Explanation, error) {
 		return nil, err
 	}
 	e.Never, e.Absent = !fits, absent(c, g)
+	sortRefusals(e.Refusals, e.Never)
 	e.Remedies = c.remedies(g, e.Never)
 	return e, nil
 }
@@ -166,8 +167,19 @@ func (c *Cluster) refusals(within *Domain, r *Request, excepted map[*node]bool) 
 		refusal.Nodes = nodes
 		list = append(list, refusal)
 	}
-	slices.SortFunc(list, func(a, b Refusal) int {
-		return cmp.Or(-cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Resource, b.Resource))
-	})
 	return list
+}
+
+// sortRefusals sorts the reasons that decide first: those that may end, or, of what never fits, those that hold on
+// empty nodes as well.
+func sortRefusals(list []Refusal, never bool) {
+	rank := func(r *Refusal) int {
+		if r.Reason.Lasting() == never {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(list, func(a, b Refusal) int {
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), -cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Resource, b.Resource))
+	})
 }

@@ -70,6 +70,16 @@ func (r Reason) Word() string {
 	return reasonTexts[r].word
 }
 
+// ReasonOf returns the reason with a word; isReason is false if there is none.
+func ReasonOf(word string) (reason Reason, isReason bool) {
+	for reason := range reasons {
+		if reasonTexts[reason].word == word {
+			return reason, true
+		}
+	}
+	return 0, false
+}
+
 // text completes a sentence about a number of nodes; resource is the one that the reason
 // is about, if known.
 func (r Reason) text(nodes int, resource string) string {

@@ -38,7 +38,7 @@ func TestAnExplanationCountsExceptedNodes(t *testing.T) {
 		except []string
 		want   string
 	}{
-		{4, []string{"a"}, "1 node is reserved for others or has refused it, 1 has too few GPUs, 1 has too few free GPUs; " +
+		{4, []string{"a"}, "1 node has too few free GPUs, 1 is reserved for others or has refused it, 1 has too few GPUs; " +
 			"it would start with one more free GPU, or with 3 GPUs for each Pod"},
 		{4, []string{"a", "c", "b"}, "2 nodes are reserved for others or have refused it, 1 has too few GPUs"},
 		{5, []string{"a"}, "it would not fit even if nothing else ran; 3 nodes have too few GPUs; it would start with 3 GPUs for each Pod"},

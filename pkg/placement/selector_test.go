@@ -132,8 +132,8 @@ func TestAnExplanationCountsNodesThatTheSelectorRejects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "2 nodes do not match the node selector or affinity, 1 has a taint that is not tolerated, " +
-		"1 has too few free GPUs; it would start with one more free GPU, or with 3 GPUs for each Pod"
+	const want = "1 node has too few free GPUs, 2 do not match the node selector or affinity, 1 has a taint that is not tolerated; " +
+		"it would start with one more free GPU, or with 3 GPUs for each Pod"
 	if e.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", e, want)
 	}

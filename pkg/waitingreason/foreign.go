@@ -7,9 +7,24 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 // What follows is about kube-scheduler's words, which frame those of each plugin.
+
+// reasonOf returns what the condition PodScheduled of a Pod says, of which the meaning is mostly not known.
+func reasonOf(pod *corev1.Pod, condition *corev1.PodCondition) *v1.WaitingReason {
+	reason := &v1.WaitingReason{Message: sentenceOf(pod, condition), Time: condition.LastTransitionTime}
+	text, known := RefusedEverywhere(reason.Message)
+	if known {
+		reason.Message = text
+	}
+	if known || condition.Reason == corev1.PodReasonSchedulingGated {
+		reason.Reason = v1.WaitsForExternal
+	}
+	return reason
+}
 
 // sentenceOf returns what the condition PodScheduled of a Pod says: its first sentence. The rest is about preemption
 // and resource claims.
@@ -38,7 +53,10 @@ func gatesText(pod *corev1.Pod) string {
 // sentence: kube-scheduler adds it because numbers of nodes with their reasons normally follow.
 func withoutNodeCount(message string) string {
 	_, sentence, found := strings.Cut(message, " nodes are available: ")
-	if !found || !strings.HasPrefix(message, "0/") || sentence == "" || (sentence[0] >= '0' && sentence[0] <= '9') {
+	if !found || !strings.HasPrefix(message, "0/") || sentence == "" {
+		return message
+	}
+	if afterNumber := strings.TrimLeft(sentence, "0123456789"); afterNumber != sentence && !strings.HasPrefix(afterNumber, " node ") && !strings.HasPrefix(afterNumber, " nodes ") {
 		return message
 	}
 	return sentence

@@ -56,8 +56,8 @@ func Published(pod *corev1.Pod) *v1.WaitingReason {
 const maxCompared = 8
 
 // Of returns why Pods that wait have no nodes: of what gpu-scheduler has published about the first of them, the newest;
-// otherwise the sentence of the first of them about which anything was said, which has no Reason. It is nil if nothing
-// was.
+// otherwise the sentence of the first of them about which anything was said, with a Reason if its meaning is known. It
+// is nil if nothing was.
 func Of(pods ...*corev1.Pod) *v1.WaitingReason {
 	var newest, first *v1.WaitingReason
 	compared := 0
@@ -77,21 +77,22 @@ func Of(pods ...*corev1.Pod) *v1.WaitingReason {
 			}
 			continue
 		}
-		if text := sentenceOf(pod, condition); first == nil && text != "" {
-			first = &v1.WaitingReason{Message: text, Time: condition.LastTransitionTime}
+		if one := reasonOf(pod, condition); first == nil && one.Message != "" {
+			first = one
 		}
 	}
 	return cmp.Or(newest, first)
 }
 
-// Sentence returns a reason in words. The condition PodScheduled of the Pod that it is about contains it.
+// Sentence returns a reason in words: the cause comes first, so that whoever sees only the beginning sees that. The
+// condition PodScheduled of the Pod that it is about contains it.
 func Sentence(reason *v1.WaitingReason) string {
 	return strings.Join(nonEmpty(Cause(reason), Help(reason)), "; ")
 }
 
 // Cause is Sentence without what would help.
 func Cause(reason *v1.WaitingReason) string {
-	return strings.Join(nonEmpty(reason.Needs, reason.Message), "; ")
+	return strings.Join(nonEmpty(reason.Message, reason.Needs), "; ")
 }
 
 // Help returns what would let the Pods start, in words; empty if nothing is known.

@@ -29,7 +29,7 @@ func aReason() *v1.WaitingReason {
 	}
 }
 
-const sentence = "needs 4 GPUs; 2 nodes have too few free GPUs; it would start with 2 more free GPUs, or with 2 GPUs for each Pod"
+const sentence = "2 nodes have too few free GPUs; needs 4 GPUs; it would start with 2 more free GPUs, or with 2 GPUs for each Pod"
 
 // waiting returns a Pod about which a scheduler has written a condition and, if it is not nil, a reason.
 func waiting(message string, reason *v1.WaitingReason, options ...func(*corev1.Pod)) *corev1.Pod {
@@ -64,12 +64,16 @@ func TestTheReasonOfWaitingPods(t *testing.T) {
 		"the newest one":            {[]*corev1.Pod{waiting(sentence, aReason()), waiting(sentence, later), waiting(sentence, aReason())}, later},
 		"a value rather than words": {[]*corev1.Pod{waiting("other words", nil), waiting(framed(sentence), aReason())}, aReason()},
 		"what the condition says, if it is not what the value says": {
-			[]*corev1.Pod{waiting(framed("needs 4 GPUs; 1 node has too few free GPUs"), aReason())}, words("needs 4 GPUs; 1 node has too few free GPUs"),
+			[]*corev1.Pod{waiting(framed("1 node has too few free GPUs; needs 4 GPUs"), aReason())}, words("1 node has too few free GPUs; needs 4 GPUs"),
 		},
 		"the whole sentence without a value": {[]*corev1.Pod{waiting(framed(sentence), nil)}, words(sentence)},
 		"kube-scheduler's sentence keeps the number of nodes with its reasons": {
 			[]*corev1.Pod{waiting("0/7 nodes are available: 7 Insufficient falldio.com/gpu. no new claims to deallocate, preemption: none", nil)},
 			words("0/7 nodes are available: 7 Insufficient falldio.com/gpu"),
+		},
+		"in plain words, if kube-scheduler says that a volume does not exist": {
+			[]*corev1.Pod{waiting(`0/7 nodes are available: persistentvolumeclaim "data" not found. preemption: none`, nil)},
+			&v1.WaitingReason{Reason: v1.WaitsForExternal, Message: `PersistentVolumeClaim "data" does not exist`, Time: noon},
 		},
 		"nothing of a Pod with a node": {[]*corev1.Pod{waiting(sentence, aReason(), func(p *corev1.Pod) { p.Spec.NodeName = "n" })}, nil},
 		"nothing if the scheduler has said nothing": {
@@ -79,7 +83,7 @@ func TestTheReasonOfWaitingPods(t *testing.T) {
 			[]*corev1.Pod{waiting("Scheduling is blocked due to non-empty scheduling gates", nil, func(p *corev1.Pod) {
 				p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/a"}, {Name: "example.com/b"}}
 				p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
-			})}, words("scheduling gates have to be removed first: example.com/a, example.com/b"),
+			})}, &v1.WaitingReason{Reason: v1.WaitsForExternal, Message: "scheduling gates have to be removed first: example.com/a, example.com/b", Time: noon},
 		},
 		"the condition's words if the value is not JSON": {
 			[]*corev1.Pod{waiting(sentence, nil, func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.AnnotationWaitingReason, "soon") })}, words(sentence),
@@ -127,5 +131,34 @@ func TestReasonsAreTheSameWheneverTheyWereFound(t *testing.T) {
 	later.Time, other.Message = metav1.NewTime(noon.Add(time.Hour)), "1 node has too few free GPUs"
 	if !Same(aReason(), later) || Same(aReason(), other) {
 		t.Error("only the time makes no difference")
+	}
+}
+
+func TestWhatPluginsSayInPlainWords(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		nodes         int
+		message, want string
+	}{
+		"on one node":                      {1, "node(s) didn't have free ports for the requested pod ports", "1 node with room has a host port in use that it needs"},
+		"on several nodes":                 {3, "node(s) didn't match PersistentVolume's node affinity", "3 nodes with room can't reach its volumes"},
+		"a resource":                       {2, "Insufficient example.com/dongle", "2 nodes with room have too little free example.com/dongle"},
+		"a cause that holds on all nodes":  {2, `persistentvolumeclaim "a" is being deleted`, `2 nodes with room refuse it: PersistentVolumeClaim "a" is being deleted`},
+		"what nobody knows":                {1, "node(s) are haunted", "1 node with room refuses it: node(s) are haunted"},
+		"two names":                        {0, `persistentvolumeclaim "a" bound to non-existent persistentvolume "b"`, `PersistentVolumeClaim "a" is bound to PersistentVolume "b", which does not exist`},
+		"a quotation mark without another": {0, `persistentvolumeclaim "a`, `persistentvolumeclaim "a`},
+		"a percent sign in a name":         {0, `persistentvolumeclaim "%d" not found`, `PersistentVolumeClaim "%d" does not exist`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, _ := RefusedEverywhere(test.message)
+			if test.nodes > 0 {
+				got = RefusedBy(test.nodes, test.message)
+			}
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
 	}
 }

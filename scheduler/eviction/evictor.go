@@ -30,6 +30,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 	"falldio.github.io/gpu-controller/pkg/podwrite"
 	"falldio.github.io/gpu-controller/pkg/preemption"
+	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
@@ -293,7 +294,11 @@ func isReclaimed(victim *corev1.Pod, taken *preemption.Queues) (reclaimed bool) 
 func causeFor(preemptor, victim *corev1.Pod, taken *preemption.Queues) string {
 	if isReclaimed(victim, taken) {
 		borrowed, _ := taken.Borrowed(victim)
-		return fmt.Sprintf("queue %s had borrowed its GPUs, which another queue is guaranteed and needs now", borrowed.Queue)
+		owner := "work in no queue"
+		if borrowed.Queue != queueing.NoQueue {
+			owner = "queue " + borrowed.Queue
+		}
+		return owner + " had borrowed its GPUs, which another queue is guaranteed and needs now"
 	}
 	name := "a Pod of another namespace"
 	if task := preemptor.Labels[v1.LabelTask]; preemptor.Namespace == victim.Namespace {

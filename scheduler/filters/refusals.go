@@ -5,10 +5,11 @@ package filters
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
 // Refusals are what kube-scheduler's filters refused in an attempt. Nil is nothing.
@@ -108,17 +109,16 @@ type Count struct {
 	Nodes          int
 }
 
-// String describes the count to the Pods' owner: "2 nodes with room refuse it: node(s) had volume node affinity
-// conflict".
+// String describes the count to the Pods' owner: "2 nodes with room can't reach its volumes".
 func (c *Count) String() string {
-	switch c.Nodes {
-	case 0:
-		return "no node can take it: " + c.Reason
-	case 1:
-		return "1 node with room refuses it: " + c.Reason
-	default:
-		return fmt.Sprintf("%d nodes with room refuse it: %s", c.Nodes, c.Reason)
+	if c.Nodes > 0 {
+		return waitingreason.RefusedBy(c.Nodes, c.Reason)
 	}
+	text, known := waitingreason.RefusedEverywhere(c.Reason)
+	if !known {
+		return "no node can take it: " + text
+	}
+	return text
 }
 
 // Counts returns the refusals, the most frequent first.

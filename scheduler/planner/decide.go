@@ -107,7 +107,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	p.line.LookAhead()
 	request, admitted := p.line.Admit(attempt, request)
 	if admitted.Waits != "" {
-		return p.waitInQueue(attempt, admitted.Waits)
+		return p.waitInQueue(attempt, admitted)
 	}
 	freed := p.mirror.Freed()
 	s := &search{attempt: attempt, begin: begin, request: request, keys: p.keysOf(attempt, request)}

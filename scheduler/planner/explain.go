@@ -105,13 +105,19 @@ func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 	switch {
 	case err != nil:
 		texts[0] = err.Error()
+	case s.refused.AtAll() != nil: // what the engine says is beside the point
+		explanation = nil
+		given.Reason, given.Nodes, texts[0] = v1.WaitsForExternal, refusedNodes(s.refused), s.refused.String()
 	case explanation != nil:
+		withoutExcluded(explanation, s.refused)
 		reserved = p.withoutReserved(explanation)
-		texts[0] = snapshot.PlainDomains(explanation.Cause())
+		if texts[0] = snapshot.PlainDomains(explanation.Cause()); len(explanation.Refusals) == 0 && s.refused.Any() {
+			texts = nil // there are no other nodes
+		}
 		given.Reason, given.Never, given.Nodes, given.Remedies = causeOf(explanation), explanation.Never, nodesOf(explanation), remediesOf(explanation)
 	}
-	if refused := s.refused.String(); refused != "" {
-		given.Reason, given.Nodes, texts = v1.WaitsForConstraints, append(given.Nodes, refusedNodes(s.refused)...), append(texts, refused)
+	if refused := s.refused.String(); refused != "" && given.Reason != v1.WaitsForExternal {
+		given.Reason, given.Nodes, texts = v1.WaitsForConstraints, append(refusedNodes(s.refused), given.Nodes...), slices.Insert(texts, 0, refused)
 	}
 	if reserved && p.line.Booked() {
 		texts = append(texts, "GPUs that are free are kept for work whose turn comes first")
@@ -126,6 +132,14 @@ func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 		given.Reason, given.Never, given.Message, given.Remedies = v1.WaitsForever, true, text, nil
 	}
 	return cachedMessage{reason: given, at: p.clock.Now(), version: p.mirror.Version(), nodes: p.mirror.NodesVersion(), never: given.Never}
+}
+
+// withoutExcluded removes from an explanation the nodes that it left out because filters refused them, which are
+// counted with what the filters say.
+func withoutExcluded(explanation *placement.Explanation, refused *filters.Refusals) {
+	explanation.Refusals = slices.DeleteFunc(explanation.Refusals, func(r placement.Refusal) bool {
+		return r.Reason == placement.Excluded && r.Nodes <= len(refused.Nodes())
+	})
 }
 
 // withoutReserved removes the remedy that GPUs become free if all of these are free already, and only kept for others.

@@ -12,6 +12,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
 const (
@@ -52,11 +53,15 @@ func (p *Planner) waitForClaims(attempt *gangs.Attempt, waits string) Decision {
 }
 
 // waitInQueue is fail for a gang that its queue does not let start.
-func (p *Planner) waitInQueue(attempt *gangs.Attempt, waits string) Decision {
+func (p *Planner) waitInQueue(attempt *gangs.Attempt, admission queues.Admission) Decision {
 	now := p.clock.Now()
 	p.filters.FoundNone(attempt.Group.Key, nil, nil) // no node was asked
 	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: now, Ended: now, RetryBy: now.Add(fallbackRetry), Awaits: gangs.AwaitsQueue})
-	waits = p.say(attempt.Group, v1.WaitsForQueue, waits)
+	cause := v1.WaitsForQueue
+	if admission.Denied {
+		cause = v1.WaitsForQueueAccess
+	}
+	waits := p.say(attempt.Group, cause, admission.Waits)
 	p.decisions.record(&search{attempt: attempt, begin: now}, journal.Queued, waits, nil)
 	return Decision{Waits: waits}
 }

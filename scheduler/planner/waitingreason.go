@@ -16,8 +16,7 @@ import (
 // shownNodes is how many causes, and how many nodes of a remedy, are published.
 const shownNodes = 8
 
-// causeOf returns the most frequent cause. Nodes of another GPU model only count if there are no others: nobody waits
-// for them.
+// causeOf returns the most frequent cause that may end.
 func causeOf(explanation *placement.Explanation) v1.WaitingCause {
 	if explanation.Never {
 		return v1.WaitsForever
@@ -25,8 +24,7 @@ func causeOf(explanation *placement.Explanation) v1.WaitingCause {
 	if len(explanation.Refusals) == 0 {
 		return v1.WaitsForNodes
 	}
-	ofItsModel := slices.IndexFunc(explanation.Refusals, func(r placement.Refusal) bool { return r.Reason != placement.OtherModel })
-	switch explanation.Refusals[max(ofItsModel, 0)].Reason {
+	switch explanation.Refusals[0].Reason {
 	case placement.Fits:
 		return v1.WaitsForNodesTogether
 	case placement.InsufficientGPUs, placement.InsufficientShare:

@@ -125,8 +125,8 @@ func (l *Line) Ledger(state *State, group string) *queueing.Ledger {
 type Admission struct {
 	// Waits is why it may not now; empty if it may.
 	Waits string
-	// Limited is true if that is because of a limit.
-	Limited bool
+	// Limited is true if that is because of a limit, and Denied if it may not use its queue at all.
+	Limited, Denied bool
 }
 
 // Admit returns whether a gang may start now as far as its queue is concerned, and what it may ask for then: only a
@@ -141,9 +141,9 @@ func (l *Line) Admit(attempt *gangs.Attempt, request *gangs.Request) (*gangs.Req
 		assigned := state.QueueOf(m.Pod())
 		switch {
 		case assigned.Problem != nil:
-			return request, Admission{Waits: assigned.Problem.Message}
+			return request, Admission{Waits: assigned.Problem.Message, Denied: true}
 		case i > 0 && assigned.Queue != queue:
-			return request, Admission{Waits: "the Pods of a gang have to be in the same queue; one is in " +
+			return request, Admission{Denied: true, Waits: "the Pods of a gang have to be in the same queue; one is in " +
 				queueInWords(queue) + " and another one in " + queueInWords(assigned.Queue)}
 		}
 		queue = assigned.Queue

@@ -40,7 +40,7 @@ func (f *fixture) published() string {
 func TestTheLeaderOfAGangSaysWhyItWaits(t *testing.T) {
 	t.Parallel()
 	f := withLeader(t)
-	if said := f.Say("train", short("2 nodes have too few free GPUs")); said != "needs 4 GPUs; 2 nodes have too few free GPUs; it would start with 2 more free GPUs" {
+	if said := f.Say("train", short("2 nodes have too few free GPUs")); said != "2 nodes have too few free GPUs; needs 4 GPUs; it would start with 2 more free GPUs" {
 		t.Errorf("it is said: %s", said)
 	}
 	f.want(settle) // it may start at once

@@ -25,7 +25,7 @@ const textPeriod = time.Minute
 // needsNodes reports whether further nodes may help what waits for a cause.
 func needsNodes(cause v1.WaitingCause) bool {
 	switch cause {
-	case v1.WaitsForQueue, v1.WaitsForClaims, v1.WaitsForChange, v1.WaitsForMoves:
+	case v1.WaitsForQueue, v1.WaitsForQueueAccess, v1.WaitsForClaims, v1.WaitsForChange, v1.WaitsForMoves, v1.WaitsForExternal:
 		return false
 	default:
 		return true

@@ -38,7 +38,7 @@ func TestTheExamplesComeToTheirEnds(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	for _, text := range []string{
-		"bulk          Succeeded", "too-big       Pending", "needs 16 GPUs of h100-80gb-hbm3; it would not fit even if nothing else ran",
+		"bulk          Succeeded", "too-big       Pending", "it would not fit even if nothing else ran; ",
 		"topology      Succeeded", "share-a       Succeeded", "share-b       Succeeded", "waiting       Pending", "needs at once 3 × 4 GPUs of a100-40gb",
 		"slices        Succeeded", "slice-large   Succeeded",
 		"left          Moved", "whole         Succeeded", "make-room-whole-",

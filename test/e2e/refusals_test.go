@@ -20,11 +20,11 @@ func TestATaskThatFitsNowhereSaysWhy(t *testing.T) {
 	task := newTask("big", 1, "1s")
 	task.Spec.GPUAmount = "16"
 	s.create(task)
-	s.waitForMessage("big", "needs 16 GPUs of h100-80gb-hbm3; it would not fit even if nothing else ran")
+	s.waitForMessage("big", "it would not fit even if nothing else ran; 2 nodes have")
 	unknown := newTask("unknown", 2, "1s")
 	unknown.Spec.GPU = "gpu-of-tomorrow"
 	s.create(unknown)
-	s.waitForMessage("unknown", "both Pods wait for a node: ")
+	s.waitForMessage("unknown", "no node has gpu-of-tomorrow")
 }
 
 func TestAMissingPriorityClassIsExplainedUntilItComes(t *testing.T) {

@@ -103,13 +103,13 @@ func (b *builder) proposedFor(entry *analysis.LineEntry) *v1.MovePlan {
 func entryRow(entry *analysis.LineEntry) *Entry {
 	row := &Entry{LineEntry: *entry}
 	if reason := entry.WaitingReason; reason != nil {
-		row.LineEntry.Reason, row.Help, row.Never = waitingreason.Cause(reason), waitingreason.Help(reason), reason.Never
+		row.LineEntry.Reason, row.Help = waitingreason.Cause(reason), waitingreason.Help(reason)
 	}
+	row.Never = entry.Verdict.Kind == v1.TaskNeverFits
 	if row.Reason = show.EntryReason(&row.LineEntry); row.Reason == "" {
 		row.Reason = "the scheduler has not said anything about it yet"
 	}
-	// Estimates don't take into account which nodes belong together.
-	if estimate := entry.EstimatedStart; estimate != nil && !entry.Refused && !row.Never {
+	if estimate := entry.EstimatedStart; estimate != nil {
 		row.EstimatedStart = &Estimate{StartEstimate: estimate, Message: show.Waits(estimate)}
 	}
 	return row

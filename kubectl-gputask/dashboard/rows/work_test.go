@@ -8,6 +8,7 @@ import (
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/verdict"
 )
 
 func TestWhatAnEntrySays(t *testing.T) {
@@ -24,24 +25,24 @@ func TestWhatAnEntrySays(t *testing.T) {
 				Reason: v1.WaitsForGPUs, Needs: "needs 4 GPUs", Message: "2 nodes have too few free GPUs",
 				Remedies: []v1.WaitingRemedy{{Message: "with 2 more free GPUs"}, {Message: "with 2 GPUs for each Pod"}},
 			}},
-			reason: "needs 4 GPUs; 2 nodes have too few free GPUs", help: "it would start with 2 more free GPUs, or with 2 GPUs for each Pod",
+			reason: "2 nodes have too few free GPUs; needs 4 GPUs", help: "it would start with 2 more free GPUs, or with 2 GPUs for each Pod",
 		},
 		"what it waits for, with its estimate": {
 			entry:  analysis.LineEntry{Reason: "needs 4 GPUs", EstimatedStart: estimate},
 			reason: "waits until train (8 GPUs) ends: needs 4 GPUs", expected: "when train (8 GPUs) ends; its place is booked",
 		},
-		"what never fits has no estimate": {
-			entry: analysis.LineEntry{EstimatedStart: estimate, WaitingReason: &v1.WaitingReason{
+		"what never fits": {
+			entry: analysis.LineEntry{Refused: true, Verdict: verdict.Verdict{Kind: v1.TaskNeverFits}, WaitingReason: &v1.WaitingReason{
 				Reason: v1.WaitsForever, Needs: "needs 16 GPUs", Message: "it would not fit even if nothing else ran; 2 nodes have too few GPUs", Never: true,
 			}},
-			reason: "needs 16 GPUs; it would not fit even if nothing else ran; 2 nodes have too few GPUs", never: true,
+			reason: "it would not fit even if nothing else ran; 2 nodes have too few GPUs; needs 16 GPUs", never: true,
 		},
 		"all that a scheduler says in words alone": {
 			entry:  analysis.LineEntry{Reason: "needs 4 GPUs; it would start with 2 more free GPUs", WaitingReason: &v1.WaitingReason{Message: "needs 4 GPUs; it would start with 2 more free GPUs"}},
 			reason: "needs 4 GPUs; it would start with 2 more free GPUs",
 		},
-		"what is refused has none either": {
-			entry: analysis.LineEntry{Reason: "queue x does not exist", Refused: true, EstimatedStart: estimate}, reason: "waits until train (8 GPUs) ends: queue x does not exist",
+		"what is not served": {
+			entry: analysis.LineEntry{Reason: "queue x does not exist", Refused: true}, reason: "queue x does not exist",
 		},
 		"what nobody has said anything about": {entry: analysis.LineEntry{}, reason: "the scheduler has not said anything about it yet"},
 	}

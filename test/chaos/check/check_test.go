@@ -330,7 +330,7 @@ func TestWaits(t *testing.T) {
 		pod  *corev1.Pod
 		want string
 	}{
-		"the task says why":                       {waiting(v1.PhasePending, "waiting for a node: needs 9 GPUs"), refused, ""},
+		"the task says why":                       {waiting(v1.PhasePending, "needs 9 GPUs"), refused, ""},
 		"the task has no status":                  {waiting("", ""), nil, "the task has no status"},
 		"the task has no message":                 {waiting(v1.PhaseWaiting, ""), nil, "has no message"},
 		"neither task nor scheduler say why":      {waiting(v1.PhasePending, "waiting to start"), pod, "the scheduler says nothing about Pod t"},
@@ -380,7 +380,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 func TestConvergence(t *testing.T) {
 	t.Parallel()
 	pending := taskWith(newTask("t"), func(task *v1.GPUTask) {
-		task.Status.Phase, task.Status.Message = v1.PhasePending, "waiting for a node: needs more"
+		task.Status.Phase, task.Status.Message = v1.PhasePending, "needs more"
 	})
 	marked := func(label string) *v1.GPUTask {
 		return taskWith(pending, func(task *v1.GPUTask) { task.Labels[label] = "true" })
@@ -396,7 +396,7 @@ func TestConvergence(t *testing.T) {
 		})
 	}
 	tests := cases{
-		"a task never ends":                    {new(builder).task(pending).mark(history.LoadEnds).wait(late).mark(history.End), "the task is Pending: waiting for a node: needs more"},
+		"a task never ends":                    {new(builder).task(pending).mark(history.LoadEnds).wait(late).mark(history.End), "the task is Pending: needs more"},
 		"the campaign was stopped before":      {new(builder).task(pending).mark(history.LoadEnds, history.End), ""},
 		"a task that can't start need not end": {new(builder).task(marked(LabelInfeasible)).mark(history.LoadEnds).wait(late).mark(history.End), ""},
 		"a task whose dependencies have ended": {new(builder).task(other(v1.PhaseFailed)).task(waiting).mark(history.LoadEnds).wait(late).mark(history.End), "the task is Waiting"},

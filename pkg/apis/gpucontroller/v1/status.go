@@ -63,6 +63,21 @@ const (
 	ConditionStalled     = "Stalled"
 )
 
+// TaskReason is why a task does not run, in one word: the reason of its condition Reconciling.
+type TaskReason string
+
+// The reasons why a task does not run. Others may be added.
+const (
+	// TaskStarting: its Pods have nodes, are about to get them, or start again after a failure.
+	TaskStarting TaskReason = "Starting"
+	// TaskQueued: it waits for GPUs, or for other things that nodes have, until others leave.
+	TaskQueued TaskReason = "Queued"
+	// TaskBlocked: it waits for something that no scheduler can give it.
+	TaskBlocked TaskReason = "Blocked"
+	// TaskNeverFits: it can't start as requested, even if nothing else ran.
+	TaskNeverFits TaskReason = "NeverFits"
+)
+
 // Reasons of the conditions FailureTarget and Failed.
 const (
 	ReasonBackoffLimitExceeded = "BackoffLimitExceeded"

@@ -74,8 +74,13 @@ const (
 	WaitsForPlan WaitingCause = "Reserved"
 	// WaitsForMoves: its own places, which a MovePlan keeps for it, are not free yet.
 	WaitsForMoves WaitingCause = "Moving"
-	// WaitsForQueue: its GPUQueue does not let it start.
+	// WaitsForExternal: a plugin of kube-scheduler would let it run on no node, whatever else left: it waits for
+	// something that no scheduler can give it, such as a volume.
+	WaitsForExternal WaitingCause = "External"
+	// WaitsForQueue: a limit of its GPUQueue does not let it start now.
 	WaitsForQueue WaitingCause = "Queue"
+	// WaitsForQueueAccess: it may not use its GPUQueue.
+	WaitsForQueueAccess WaitingCause = "QueueAccess"
 	// WaitsForClaims: its resource claims are not ready.
 	WaitsForClaims WaitingCause = "Claims"
 	// WaitsForChange: what it demands is invalid.

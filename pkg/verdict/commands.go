@@ -1,0 +1,64 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podfacts"
+)
+
+// commandsForPod returns what shows or mends what a Pod without a node waits for.
+func commandsForPod(reason *v1.WaitingReason, pod *corev1.Pod) []string {
+	in := " --namespace " + pod.Namespace
+	switch said := reason.Message; {
+	case OfReason(reason) != v1.TaskBlocked:
+		return nil
+	case reason.Reason == v1.WaitsForQueueAccess:
+		return []string{"kubectl get gpuqueues"}
+	case strings.Contains(said, "PersistentVolume"), strings.Contains(said, "volumes"):
+		return []string{"kubectl get persistentvolumeclaims" + in}
+	case strings.Contains(said, "ResourceClaim"), reason.Reason == v1.WaitsForClaims:
+		return []string{"kubectl get resourceclaims" + in}
+	default:
+		return []string{"kubectl describe pod " + pod.Name + in}
+	}
+}
+
+// commandsFor returns what shows or mends what a task waits for before its Pods wait for nodes, or once they have some.
+func commandsFor(task *v1.GPUTask, pods []*corev1.Pod) []string {
+	in := " --namespace " + task.Namespace
+	switch {
+	case task.Spec.Suspend != nil && *task.Spec.Suspend:
+		return []string{"kubectl gputask resume " + task.Name + in}
+	case task.Status.Phase == v1.PhaseWaiting:
+		return []string{"kubectl gputask list" + in}
+	case meta.IsStatusConditionFalse(task.Status.Conditions, v1.ConditionNodesReachable):
+		return []string{"kubectl get nodes"}
+	}
+	for _, pod := range pods {
+		if podfacts.WaitsFor(pod) != nil {
+			return []string{"kubectl describe pod " + pod.Name + in}
+		}
+	}
+	return nil
+}
+
+// commandsForRefusal returns what shows why Pods can't be created.
+func commandsForRefusal(reason, namespace string) []string {
+	switch {
+	case strings.Contains(reason, "Quota"):
+		return []string{"kubectl describe resourcequotas --namespace " + namespace}
+	case strings.Contains(reason, "PriorityClass"):
+		return []string{"kubectl get priorityclasses"}
+	case strings.Contains(reason, "Queue"), strings.Contains(reason, "Namespace"):
+		return []string{"kubectl get gpuqueues"}
+	default:
+		return nil
+	}
+}

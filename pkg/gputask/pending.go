@@ -34,7 +34,7 @@ func (d *decision) waitingFor(unscheduled unscheduledPods) delay {
 	if unscheduled.text != "" {
 		text := unscheduled.text // the cause is what a narrow column has to show
 		if unscheduled.count < len(d.members) {
-			text = strings.TrimSpace(d.podsWait(unscheduled.count)) + ": " + text
+			text = strings.TrimSpace(podsWait(unscheduled.count, len(d.members))) + ": " + text
 		}
 		return delay{text, unscheduled.reason}
 	}
@@ -42,7 +42,7 @@ func (d *decision) waitingFor(unscheduled unscheduledPods) delay {
 		d.plan.cause = shorten(text)
 		return delay{text, v1.TaskBlocked}
 	}
-	return delay{cmp.Or(d.startingText(), d.podsWait(d.countNotRunning())+noCause), v1.TaskStarting}
+	return delay{cmp.Or(d.startingText(), podsWait(d.countNotRunning(), len(d.members))+noCause), v1.TaskStarting}
 }
 
 // noCause ends messages that say only that Pods have not started.
@@ -142,10 +142,10 @@ func (d *decision) restartCause() string {
 	return "a Pod failed"
 }
 
-// podsWait begins a sentence about some of the task's Pods: "waiting " or, in a gang, "2 of
+// podsWait begins a sentence about some of all Pods of a task: "waiting " or, in a gang, "2 of
 // 3 Pods wait ".
-func (d *decision) podsWait(some int) string {
-	switch all := len(d.members); {
+func podsWait(some, all int) string {
+	switch {
 	case all == 1:
 		return "waiting "
 	case some == all:

@@ -50,9 +50,9 @@ func (d *decision) startingText() string {
 	}
 	state, missing := startState(m.pod)
 	if !d.startsSlowly(m) {
-		return fmt.Sprintf("%s: %s (%s)", d.podsWait(d.countNotRunning())+noCause, podOnNode(m.pod), state)
+		return fmt.Sprintf("%s: %s (%s)", podsWait(d.countNotRunning(), len(d.members))+noCause, podOnNode(m.pod), state)
 	}
-	return fmt.Sprintf("%s: %s has not started since %s (%s): %s", d.podsWait(d.countNotRunning())+noCause,
+	return fmt.Sprintf("%s: %s has not started since %s (%s): %s", podsWait(d.countNotRunning(), len(d.members))+noCause,
 		podOnNode(m.pod), timeText(boundAt(m.pod)), state, cmp.Or(d.notReadyText(m.pod.Spec.NodeName), missing))
 }
 

@@ -55,8 +55,8 @@ func filesIn(name string) (paths []string, err error) {
 	if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
 		return nil, fmt.Errorf("%s: addresses are not read: pipe `curl -L %s` into -f -", name, name)
 	}
-	if folder, err := os.Stat(name); name == "-" || err != nil || !folder.IsDir() {
-		return []string{name}, nil
+	if folder, problem := os.Stat(name); name == "-" || problem != nil || !folder.IsDir() {
+		return []string{name}, nil // opening it says what is wrong
 	}
 	entries, err := os.ReadDir(name)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *session) readFile(path string) (*whatif.Manifests, error) {
 	if path == "-" {
 		return whatif.Parse(s.In, path)
 	}
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // the user names the file
 	if err != nil {
 		return nil, fmt.Errorf("--filename: %w", err)
 	}

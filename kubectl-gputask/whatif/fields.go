@@ -91,16 +91,7 @@ func problemIn(value any, as reflect.Type, path string) *problem {
 		}
 		return problemInFields(fields, as, path)
 	case reflect.Map:
-		entries, isObject := value.(map[string]any)
-		if !isObject {
-			return mustBe(value, path, "an object with names and values", false)
-		}
-		for _, key := range slices.Sorted(maps.Keys(entries)) {
-			if found := problemIn(entries[key], as.Elem(), path+"["+key+"]"); found != nil {
-				return found
-			}
-		}
-		return nil
+		return problemInMap(value, as, path)
 	case reflect.Slice:
 		return problemInList(value, as, path)
 	case reflect.String:
@@ -122,6 +113,19 @@ func problemInFields(fields map[string]any, as reflect.Type, path string) *probl
 			return &problem{path: inner, text: suggestion(name, as, path), unknown: true}
 		}
 		if found := problemIn(fields[name], field, inner); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+func problemInMap(value any, as reflect.Type, path string) *problem {
+	entries, isObject := value.(map[string]any)
+	if !isObject {
+		return mustBe(value, path, "an object with names and values", false)
+	}
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		if found := problemIn(entries[key], as.Elem(), path+"["+key+"]"); found != nil {
 			return found
 		}
 	}
@@ -172,10 +176,10 @@ func within(name string, as reflect.Type) string {
 			continue
 		}
 		path := inner
+		if field.Kind() == reflect.Slice {
+			path = inner + "[0]"
+		}
 		for field.Kind() == reflect.Pointer || field.Kind() == reflect.Slice {
-			if field.Kind() == reflect.Slice {
-				path += "[0]"
-			}
 			field = field.Elem()
 		}
 		if _, found := fieldsOf(field)[name]; found {
@@ -197,8 +201,7 @@ func fieldsOf(as reflect.Type) map[string]reflect.Type {
 	if as.Kind() != reflect.Struct {
 		return fields
 	}
-	for i := range as.NumField() {
-		field := as.Field(i)
+	for field := range as.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case field.Anonymous && (name == "" || strings.Contains(options, "inline")):

@@ -69,7 +69,7 @@ func TestWhatIsWrongInAManifestIsSaidInWords(t *testing.T) {
 		"frobnicate: 1":              "unknown field spec.frobnicate: kubectl explain gputask.spec lists the fields",
 		"template: {containers: []}": "unknown field spec.template.containers: did you mean spec.template.spec.containers?",
 		"template: {spec: {containers: [{imgae: x}]}}": "unknown field spec.template.spec.containers[0].imgae: did you mean spec.template.spec.containers[0].image?",
-		"topology: {levle: rack}":                      "unknown field spec.topology.levle: did you mean spec.topology.level?",
+		"topology: {levl: rack}":                       "unknown field spec.topology.levl: did you mean spec.topology.level?",
 		"gpu-amount: [8]":                              "spec.gpu-amount: Invalid value: [8]: must be text or a number",
 		"cpu: true":                                    "spec.cpu: Invalid value: true: must be text or a number",
 		"gpu: 4090":                                    `spec.gpu: Invalid value: 4090: must be text; put it in quotes: "4090"`,
@@ -105,11 +105,12 @@ func TestLinesAreThoseOfTheWholeText(t *testing.T) {
 // Aliases make a short text a long one.
 func TestAliasesDoNotTakeAllMemory(t *testing.T) {
 	t.Parallel()
-	text := "a: &a [x, x, x, x, x, x, x, x, x]\n"
+	var text strings.Builder
+	text.WriteString("a: &a [x, x, x, x, x, x, x, x, x]\n")
 	for c := 'b'; c < 'z'; c++ {
-		text += fmt.Sprintf("%c: &%c [%s*%c]\n", c, c, strings.Repeat(fmt.Sprintf("*%c, ", c-1), 8), c-1)
+		fmt.Fprintf(&text, "%c: &%c [%s*%c]\n", c, c, strings.Repeat(fmt.Sprintf("*%c, ", c-1), 8), c-1)
 	}
-	if _, err := parse(t, text); err == nil {
+	if _, err := parse(t, text.String()); err == nil {
 		t.Error("it is read")
 	}
 }

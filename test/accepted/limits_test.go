@@ -5,6 +5,7 @@ package accepted_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -61,10 +62,7 @@ func TestATaskWithAContradictionThatIsStoredCanBeChanged(t *testing.T) {
 		if err := v.Create(object); err != nil {
 			t.Fatal(err)
 		}
-		added := taskOf(t, "{"+spec+"}")["spec"].(map[string]any)
-		for field, value := range added {
-			object["spec"].(map[string]any)[field] = value
-		}
+		maps.Copy(object["spec"].(map[string]any), taskOf(t, "{"+spec+"}")["spec"].(map[string]any))
 		return object
 	}
 	for _, spec := range []string{limited(`"nvidia.com/gpu": 2`), `"roles": [{"name": "a", "cpu": "2", "replicas": 1, ` + limited(`"cpu": 4`) + `}]`} {

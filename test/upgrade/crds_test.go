@@ -62,10 +62,15 @@ func lostFields(before, after map[string]*apiextensions.CustomResourceDefinition
 	return lost
 }
 
+// takesValuesOf reports whether the values of one schema are of a type of another one.
+func takesValuesOf(before, after *apiextensions.JSONSchemaProps) bool {
+	return before.Type == after.Type || after.XIntOrString && (before.Type == "integer" || before.Type == "string")
+}
+
 // lostProperties returns the fields that one schema has and another one has not, with their paths.
 func lostProperties(path string, before, after *apiextensions.JSONSchemaProps) []string {
 	var lost []string
-	if before.Type != after.Type && !(after.XIntOrString && slices.Contains([]string{"integer", "string"}, before.Type)) {
+	if !takesValuesOf(before, after) {
 		lost = append(lost, path+" as "+before.Type)
 	}
 	for name := range before.Properties {

@@ -65,7 +65,7 @@ func (s *scene) installNumbers(v *version) {
 // before can read all tasks.
 func (s *scene) submitInNumbers(stage int) []job {
 	s.Helper()
-	task := lasting(newTask(comers, fmt.Sprintf("numbers-%d", stage), "1"), "100ms", "0")
+	task := ending(newTask(comers, fmt.Sprintf("numbers-%d", stage), "1"), "0")
 	task.Spec.GPU = modelNew
 	_, err := s.create(comers, s.inNumbers(task), metav1.CreateOptions{})
 	if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "must be of type string") {

@@ -115,9 +115,9 @@ func workload(team string) []job {
 			return job
 		}},
 		"succeeded": {4, func(name string) job {
-			return stays(lasting(newTask(team, name, "1"), "100ms", "0"), v1.PhaseSucceeded)
+			return stays(ending(newTask(team, name, "1"), "0"), v1.PhaseSucceeded)
 		}},
-		"failed": {2, func(name string) job { return stays(lasting(newTask(team, name, "1"), "100ms", "1"), v1.PhaseFailed) }},
+		"failed": {2, func(name string) job { return stays(ending(newTask(team, name, "1"), "1"), v1.PhaseFailed) }},
 	}
 	var jobs []job
 	for kind, amount := range kinds {
@@ -159,7 +159,7 @@ func newcomers(stage int) []job {
 		task.Spec.GPU = modelNew
 		return task
 	}
-	first, second := lasting(create("first", "1"), "100ms", "0"), create("second", "1")
+	first, second := ending(create("first", "1"), "0"), create("second", "1")
 	return []job{
 		runs(create("single", "1"), 1),
 		runs(withReplicas(create("gang", "1"), 2), 2),
@@ -189,9 +189,9 @@ func after(task *v1.GPUTask, other string, condition v1.DependencyCondition) *v1
 	return task
 }
 
-// lasting makes the Pods of a task end with an exit code, and the task with them.
-func lasting(task *v1.GPUTask, duration, exitCode string) *v1.GPUTask {
-	task.Spec.Template.Annotations[stages.AnnotationDuration] = duration
+// ending makes the Pods of a task end soon, with an exit code, and the task with them.
+func ending(task *v1.GPUTask, exitCode string) *v1.GPUTask {
+	task.Spec.Template.Annotations[stages.AnnotationDuration] = "100ms"
 	task.Spec.Template.Annotations[stages.AnnotationExitCode] = exitCode
 	task.Spec.BackoffLimit = new(int32(0))
 	return task

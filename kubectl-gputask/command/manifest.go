@@ -55,7 +55,7 @@ func filesIn(name string) (paths []string, err error) {
 	if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
 		return nil, fmt.Errorf("%s: addresses are not read: pipe `curl -L %s` into -f -", name, name)
 	}
-	if folder, problem := os.Stat(name); name == "-" || problem != nil || !folder.IsDir() {
+	if folder, _ := os.Stat(name); name == "-" || folder == nil || !folder.IsDir() {
 		return []string{name}, nil // opening it says what is wrong
 	}
 	entries, err := os.ReadDir(name)

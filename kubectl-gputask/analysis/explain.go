@@ -254,10 +254,11 @@ func (v *View) addLine(e *Explanation, task *clusterview.Task) {
 	if own == nil {
 		return
 	}
-	e.Position, e.Queue, e.Ahead = own.Position, max(count, own.Position), nil
+	e.Ahead = nil
 	for _, entry := range ahead {
 		e.Ahead = append(e.Ahead, entry.Namespace+"/"+entry.Name)
 	}
+	e.Position, e.Queue = len(ahead)+1, count
 }
 
 // addPlans adds the unfinished MovePlans for a task.

@@ -4,7 +4,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,7 +31,11 @@ func absent(c *Cluster, g *Gang) string {
 	delete(models, "") // unknown
 	known := slices.Collect(maps.Keys(models))
 	for _, demand := range c.demands(g) {
-		if text := cmp.Or(gpumodel.Absent(demand.request.Models, known), absentResource(demand.request.Selector, traits)); text != "" {
+		text := gpumodel.Absent(demand.request.Models, known)
+		if text == "" && demand.request.Share == 0 { // shares are of GPUs with another name
+			text = absentResource(demand.request.Selector, traits)
+		}
+		if text != "" {
 			return text
 		}
 	}

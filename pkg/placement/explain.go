@@ -173,8 +173,12 @@ func (c *Cluster) refusals(within *Domain, r *Request, excepted map[*node]bool) 
 // sortRefusals sorts the reasons that decide first: those that may end, or, of what never fits, those that hold on
 // empty nodes as well.
 func sortRefusals(list []Refusal, never bool) {
+	decides := func(r Reason) bool { return !r.Lasting() }
+	if never { // nodes of the right kind say more than others
+		decides = func(r Reason) bool { return !r.Lasting() || r > OtherModel }
+	}
 	rank := func(r *Refusal) int {
-		if r.Reason.Lasting() == never {
+		if decides(r.Reason) {
 			return 0
 		}
 		return 1

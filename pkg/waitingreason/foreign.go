@@ -4,11 +4,13 @@
 package waitingreason
 
 import (
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
 // What follows is about kube-scheduler's words, which frame those of each plugin.
@@ -47,6 +49,24 @@ func gatesText(pod *corev1.Pod) string {
 		names[i] = pod.Spec.SchedulingGates[i].Name
 	}
 	return "scheduling gates have to be removed first: " + strings.Join(names, ", ")
+}
+
+// claimsText returns which resource claims a Pod needs about which no scheduler has said anything; empty if it needs
+// none. As long as a claim does not exist, kube-scheduler does not try the Pod, and so it says nothing.
+func claimsText(pod *corev1.Pod) string {
+	var names []string
+	for i := range pod.Spec.ResourceClaims {
+		switch claim := &pod.Spec.ResourceClaims[i]; {
+		case claim.ResourceClaimName != nil:
+			names = append(names, fmt.Sprintf("ResourceClaim %q", *claim.ResourceClaimName))
+		case claim.ResourceClaimTemplateName != nil:
+			names = append(names, fmt.Sprintf("a ResourceClaim of template %q", *claim.ResourceClaimTemplateName))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "its scheduler has not tried it yet: that needs " + plural.List(names) + " to exist"
 }
 
 // withoutNodeCount removes the prefix "0/7 nodes are available: " from a message that is a

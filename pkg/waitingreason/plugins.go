@@ -23,6 +23,7 @@ func RefusedEverywhere(message string) (text string, known bool) {
 		`persistentvolumeclaim %q is being deleted`:                                      `PersistentVolumeClaim %q is being deleted`,
 		`persistentvolumeclaim %q bound to non-existent persistentvolume %q`:             `PersistentVolumeClaim %q is bound to PersistentVolume %q, which does not exist`,
 		`waiting for ephemeral volume controller to create the persistentvolumeclaim %q`: `PersistentVolumeClaim %q of an ephemeral volume does not exist yet`,
+		`persistentvolume %q not found`:                                                  `PersistentVolume %q does not exist`,
 		`pod has unbound immediate PersistentVolumeClaims`:                               `its PersistentVolumeClaims are not bound to volumes yet`,
 		`resourceclaim %q not found`:                                                     `ResourceClaim %q does not exist`,
 		`resourceclaim.resource.k8s.io %q not found`:                                     `ResourceClaim %q does not exist`,

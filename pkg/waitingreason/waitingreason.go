@@ -66,6 +66,9 @@ func Of(pods ...*corev1.Pod) *v1.WaitingReason {
 			break
 		}
 		condition := podfacts.Condition(pod, corev1.PodScheduled)
+		if text := claimsText(pod); condition == nil && pod.Spec.NodeName == "" && text != "" && first == nil {
+			first = &v1.WaitingReason{Reason: v1.WaitsForClaims, Message: text}
+		}
 		if pod.Spec.NodeName != "" || condition == nil || condition.Status != corev1.ConditionFalse {
 			continue
 		}

@@ -75,6 +75,12 @@ func TestTheReasonOfWaitingPods(t *testing.T) {
 			[]*corev1.Pod{waiting(`0/7 nodes are available: persistentvolumeclaim "data" not found. preemption: none`, nil)},
 			&v1.WaitingReason{Reason: v1.WaitsForExternal, Message: `PersistentVolumeClaim "data" does not exist`, Time: noon},
 		},
+		"the claims of a Pod about which nothing was said": {
+			[]*corev1.Pod{waiting("", nil, func(p *corev1.Pod) {
+				p.Status.Conditions, p.Spec.ResourceClaims = nil, []corev1.PodResourceClaim{{ResourceClaimName: new("nic")}, {ResourceClaimTemplateName: new("gpus")}}
+			})},
+			&v1.WaitingReason{Reason: v1.WaitsForClaims, Message: `its scheduler has not tried it yet: that needs ResourceClaim "nic" and a ResourceClaim of template "gpus" to exist`},
+		},
 		"nothing of a Pod with a node": {[]*corev1.Pod{waiting(sentence, aReason(), func(p *corev1.Pod) { p.Spec.NodeName = "n" })}, nil},
 		"nothing if the scheduler has said nothing": {
 			[]*corev1.Pod{waiting("", aReason(), func(p *corev1.Pod) { p.Status.Conditions = nil })}, nil,

@@ -63,8 +63,8 @@ type Awaited uint8
 const (
 	// AwaitsRoom is for what others have, until they end.
 	AwaitsRoom Awaited = iota
-	// AwaitsNodes is for nodes of which there may be none: kube-scheduler's filters refuse those with room, or it would not
-	// have fitted even if nothing else had run, and nodes have changed since.
+	// AwaitsNodes is for nodes of which there may be none: kube-scheduler's filters refuse those with room, or it
+	// would not have fitted even if nothing else had run, and nodes have changed since.
 	AwaitsNodes
 	// AwaitsQueue is for its queue, which does not let it start.
 	AwaitsQueue

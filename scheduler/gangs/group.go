@@ -70,8 +70,8 @@ type retryState struct {
 	// endedAt when it ended.
 	took    time.Duration
 	endedAt time.Time
-	// awaits is what it needs, as the last attempt has found, and never is true if it would not fit even if nothing else
-	// ran.
+	// awaits is what it needs, as the last attempt has found, and never is true if it would not fit even if nothing
+	// else ran.
 	awaits Awaited
 	never  bool
 	// hurried is true if it need not rest for the attempts of others. See Hurry.

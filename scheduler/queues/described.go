@@ -32,8 +32,8 @@ func assumedRuntimes(future *outlook.Input) map[string]time.Duration {
 	return jobs
 }
 
-// described returns an estimate as it is written. A booking says by when the gang starts at the latest, and knows better
-// than the estimate which work has to end.
+// described returns an estimate as it is written. A booking says by when the gang starts at the latest, and knows
+// better than the estimate which work has to end.
 func (l *Line) described(place *Place, estimate outlook.Estimate, held map[string]int, assumed map[string]time.Duration) v1.StartEstimate {
 	booking, booked := l.ahead.of(place.Key)
 	if booked && booking.From.After(estimate.Likely) {

@@ -12,9 +12,9 @@ import (
 // inQueues are, for each queue, the latest times that were said to those before in it.
 type inQueues map[string]v1.StartEstimate
 
-// adjust makes sure that an estimate contradicts none of those before: who is not expected to pass them starts when they
-// do at the earliest. Each estimate is corrected by how others turned out, and says what was expected when it was
-// written: so they may differ a little although the order does not.
+// adjust makes sure that an estimate contradicts none of those before: who is not expected to pass them starts when
+// they do at the earliest. Each estimate is corrected by how others turned out, and says what was expected when it
+// was written: so they may differ a little although the order does not.
 func (q inQueues) adjust(next *v1.StartEstimate) {
 	before, some := q[next.Queue]
 	if !some || next.Backfill && next.Likely.Before(&before.Likely) {

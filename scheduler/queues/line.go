@@ -88,8 +88,8 @@ type Core interface {
 	Do(actions gangs.Actions)
 	// EndPlaces ends what is kept for a gang.
 	EndPlaces(group string)
-	// WriteEstimate writes into a Pod when its gang starts, or with nil that nothing is known of that, and ReportPostponed
-	// tells the owner that it starts later.
+	// WriteEstimate writes into a Pod when its gang starts, or with nil that nothing is known of that, and
+	// ReportPostponed tells the owner that it starts later.
 	WriteEstimate(ctx context.Context, pod *corev1.Pod, estimate *v1.StartEstimate) error
 	ReportPostponed(leader *corev1.Pod, action, text string)
 }

@@ -41,7 +41,7 @@ type order struct {
 type Place struct {
 	gangs.Waiting
 	queue string
-	// position is how many groups of its queue are served before it.
+	// position is how many groups of its queue are served before it, of those that wait for room or for the queue.
 	position int
 	// turn is when its turn comes, as in queueing.Ranked, and before all turns if it is guaranteed.
 	turn    float64
@@ -141,10 +141,10 @@ func runnable(waiting []gangs.Waiting) []gangs.Waiting {
 	return slices.DeleteFunc(slices.Clone(waiting), func(group gangs.Waiting) bool { return group.Never })
 }
 
-// turnsOf returns the turns of groups that wait, of which entries are in the order; nil without GPUQueues, when the order
-// never changes and kube-scheduler's own queue keeps it. Those that never fit are only tried when a node has changed.
-// Then each has the turn that it would have otherwise, right after those before it: they must not have taken the node
-// before it is in the order again.
+// turnsOf returns the turns of groups that wait, of which entries are in the order; nil without GPUQueues, when the
+// order never changes and kube-scheduler's own queue keeps it. Those that never fit are only tried when a node has
+// changed. Then each has the turn that it would have otherwise, right after those before it: they must not have
+// taken the node before it is in the order again.
 func (l *Line) turnsOf(state *State, entries []Place, waiting []gangs.Waiting) map[string]float64 {
 	if !state.Tree().HasQueues() {
 		return nil
@@ -185,12 +185,16 @@ func (l *Line) inOrder(state *State, waiting []gangs.Waiting) []Place {
 		})
 	}
 	ranked := l.optionsFor(state).Serve(jobs, demands, state.Factors(), l.ledgerOf(state))
-	ordered := make([]Place, len(ranked))
+	ordered, ahead := make([]Place, len(ranked)), map[string]int{}
 	for i, one := range ranked {
-		ordered[i] = entries[one.Index]
-		ordered[i].position, ordered[i].turn = one.Position, one.Turn
+		place := &ordered[i]
+		*place = entries[one.Index]
+		place.position, place.turn = ahead[place.queue], one.Turn
+		if place.Awaits != gangs.AwaitsOther { // nobody waits for it
+			ahead[place.queue]++
+		}
 		if one.Guaranteed {
-			ordered[i].turn = math.Inf(-1)
+			place.turn = math.Inf(-1)
 		}
 	}
 	return ordered

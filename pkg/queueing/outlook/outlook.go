@@ -149,7 +149,8 @@ func Estimates(in *Input) []Estimate {
 // drawnStarts are how a job started in the draws in which it did.
 type drawnStarts struct {
 	times []time.Duration
-	// behind and assumed count the jobs that the starts depend on, and rough and passes the starts of which that is true.
+	// behind and assumed count the jobs that the starts depend on, and rough and passes the starts of which that is
+	// true.
 	behind, assumed map[string]int
 	rough, passes   int
 }

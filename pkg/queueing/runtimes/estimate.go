@@ -29,8 +29,8 @@ type Estimate struct {
 	level int
 }
 
-// fewestAlike is how many jobs of one namespace, with the same name, size or limit, have to be known for an estimate that
-// is not rough. Of fewer than 29, the longest is below the true bound with more than 5 %: 0.9^29 is 0.047.
+// fewestAlike is how many jobs of one namespace, with the same name, size or limit, have to be known for an estimate
+// that is not rough. Of fewer than 29, the longest is below the true bound with more than 5 %: 0.9^29 is 0.047.
 const fewestAlike = 30
 
 // Rough reports whether the estimate was learned from few jobs, or from jobs that are not alike. What is only a limit

@@ -501,6 +501,7 @@ func mutableIn(schema *apiextensionsv1.JSONSchemaProps, path string) []string {
 
 var (
 	// ifPresent compares an optional field with what it was, if both are present.
+	asText    = regexp.MustCompile(` \|\| string\(self\.\w+\) == oldSelf\.\w+ \|\| self\.\w+ == string\(oldSelf\.\w+\)`)
 	ifPresent = regexp.MustCompile(`\(!has\(self\.\w+\) \|\| (self\.\w+ == oldSelf\.\w+)\)`)
 	asBefore  = regexp.MustCompile(`self\.(\w+) == oldSelf\.(\w+)( |$)`)
 	escaped   = strings.NewReplacer("__dash__", "-", "__for__", "for")
@@ -510,7 +511,7 @@ var (
 func fixedBy(rules apiextensionsv1.ValidationRules) map[string]bool {
 	fixed := map[string]bool{}
 	for i := range rules {
-		rule := ifPresent.ReplaceAllString(rules[i].Rule, "$1")
+		rule := ifPresent.ReplaceAllString(asText.ReplaceAllString(rules[i].Rule, ""), "$1") // 8 and "8" are the same
 		if strings.Contains(rule, "||") {
 			continue
 		}

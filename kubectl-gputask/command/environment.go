@@ -66,7 +66,11 @@ func Real(version string) *Environment {
 
 // page returns the page that human-readable output is written to.
 func (s *session) page() *show.Page {
-	return &show.Page{Writer: show.Safe(s.Out), Colours: s.coloured(), Width: s.Width, Now: s.Clock.Now()}
+	now := s.Clock.Now()
+	if s.utc {
+		now = now.UTC()
+	}
+	return &show.Page{Writer: show.Safe(s.Out), Colours: s.coloured(), Width: s.Width, Now: now}
 }
 
 func (s *session) coloured() bool {

@@ -151,7 +151,7 @@ func TestExplainWithoutRightsShowsTheEstimateOfTheStatus(t *testing.T) {
 	f := inQueues(t, 0)
 	f.waits(needy(func(task *v1.GPUTask) { task.Status.EstimatedStart = between(1, 60, 70, 80, "small-0") }), 0)
 	f.refuse("nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil), nil)
-	if err := f.run("explain", "big"); err != nil || !strings.Contains(f.out.String(), "between 13:00 and 13:20, likely 13:10 UTC, when small-0 ends") {
+	if err := f.run("explain", "big"); err != nil || !strings.Contains(f.out.String(), "between 13:00 and 13:20, likely 13:10 UTC, after small-0 ends") {
 		t.Errorf("error %v\n%s", err, f.out.String())
 	}
 }

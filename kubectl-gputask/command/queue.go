@@ -35,7 +35,7 @@ func newQueue(s *session) *cobra.Command {
 
 Without names, it shows what waits in all GPUQueues and in none: tasks of the namespace,
 and gangs and Pods of other controllers, each with its position in its queue and when
-gpu-scheduler expects it to start. All times are in UTC.`,
+gpu-scheduler expects it to start.`,
 		GroupID: groupCluster,
 		Example: `  # What waits in the namespace, and in all namespaces with all columns
   kubectl gputask queue

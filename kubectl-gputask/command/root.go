@@ -24,6 +24,7 @@ type session struct {
 	rawOut, rawErrOut io.Writer
 	config            *genericclioptions.ConfigFlags
 	colour            string
+	utc               bool
 }
 
 // New returns the program's root command.
@@ -54,6 +55,7 @@ and the rescheduler, so that they never disagree.`,
 	root.SetErr(environment.ErrOut)
 	s.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&s.colour, "color", "auto", "colours in the output: auto, on a terminal unless NO_COLOR is set; always; or never")
+	root.PersistentFlags().BoolVar(&s.utc, "utc", false, "show times in UTC and not in the local time zone")
 	complete(root, "color", fixed("auto", "always", "never"))
 	complete(root, "namespace", s.values(namespaces))
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"}, &cobra.Group{ID: groupCluster, Title: "Cluster:"})

@@ -114,14 +114,14 @@ func (t *top) refresh(ctx context.Context, clients *cluster.Clients, observed *c
 	var buffer bytes.Buffer
 	environment := *t.Environment
 	environment.Out = &buffer
-	if err := t.write(ctx, &session{Environment: &environment, config: t.config, colour: t.colour}, clients, observed); err != nil {
+	if err := t.write(ctx, &session{Environment: &environment, config: t.config, colour: t.colour, utc: t.utc}, clients, observed); err != nil {
 		return err
 	}
 	if t.Terminal {
 		fmt.Fprint(t.rawOut, clearScreen)
 	}
 	if t.isText() {
-		fmt.Fprintln(t.Out, t.Clock.Now().UTC().Format("15:04:05 UTC"))
+		fmt.Fprintln(t.Out, t.page().Now.Format("15:04:05 MST"))
 	}
 	_, err := buffer.WriteTo(t.Out)
 	return err

@@ -45,22 +45,22 @@ func Describe(p *Page, d *Description) {
 	f.add("Namespace", task.Namespace)
 	f.add("Labels", orNone(mapText(task.Labels)))
 	f.add("Phase", p.Paint(phase.Style, phase.Text))
-	f.addIf("Message", oneLine(task.Status.Message))
+	f.addIf("Message", p.message(task.Status.Message))
 	f.add("Asks for", Request(task))
 	f.add("Priority", orNone(task.Spec.Priority))
 	f.addIf("Queue", queueText(task, d.Queue))
 	f.addIf("Expected start", estimatedStart(p, task))
 	f.addIf("Depends on", dependencies(task))
-	f.add("Rescheduling", reschedulingText(task))
+	f.add("Rescheduling", reschedulingText(p, task))
 	f.add("Failures", failureText(task))
-	f.addIf("Interrupted", interruptionText(task))
+	f.addIf("Interrupted", interruptionText(p, task))
 	f.add("Created", timeText(p, &task.CreationTimestamp))
 	f.addIf("Started", timeText(p, task.Status.StartTime))
 	f.addIf("Ended", timeText(p, task.Status.CompletionTime))
 	if deadline := task.Spec.ActiveDeadlineSeconds; deadline != nil {
-		f.add("Deadline", deadlineText(task, time.Duration(*deadline)*time.Second))
+		f.add("Deadline", deadlineText(p, task, time.Duration(*deadline)*time.Second))
 	}
-	f.addIf("Runtime", maxRuntimeText(task))
+	f.addIf("Runtime", maxRuntimeText(p, task))
 	f.addIf("Succeeded Pods", task.Status.CompletedIndexes)
 	f.write(p)
 	describePods(p, d.Pods)
@@ -108,7 +108,7 @@ func dependencies(task *v1.GPUTask) string {
 	return strings.Join(parts, ", ")
 }
 
-func reschedulingText(task *v1.GPUTask) string {
+func reschedulingText(p *Page, task *v1.GPUTask) string {
 	text := string(v1.ReschedulingAllowed)
 	if rules := task.Spec.Rescheduling; rules != nil {
 		text = cmp.Or(string(rules.Policy), text)
@@ -123,20 +123,20 @@ func reschedulingText(task *v1.GPUTask) string {
 		text += "; moved " + plural.Count(int(task.Status.Moves), "time")
 	}
 	if last := task.Status.LastMove; last != nil {
-		text += fmt.Sprintf(", last at %s by MovePlan %s", last.Time.UTC().Format(time.DateTime), last.Plan)
+		text += fmt.Sprintf(", last at %s by MovePlan %s", p.second(last.Time.Time), last.Plan)
 	}
 	return text
 }
 
 // interruptionText returns when and why Pods of a task were taken away last.
-func interruptionText(task *v1.GPUTask) string {
+func interruptionText(p *Page, task *v1.GPUTask) string {
 	last := task.Status.LastInterruption
 	if last == nil {
 		return ""
 	}
-	text := gputask.InterruptionText(last, " at "+last.Time.UTC().Format(time.DateTime)+" UTC")
+	text := gputask.InterruptionText(last, " at "+p.second(last.Time.Time))
 	if last.EndTime != nil {
-		text += "; it ran again at " + last.EndTime.UTC().Format(time.DateTime) + " UTC"
+		text += "; it ran again at " + p.second(last.EndTime.Time)
 	}
 	return text
 }
@@ -161,13 +161,13 @@ func timeText(p *Page, at *metav1.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return at.UTC().Format(time.DateTime) + " UTC (" + p.Age(at.Time) + " ago)"
+	return p.second(at.Time) + " (" + p.Age(at.Time) + " ago)"
 }
 
-func deadlineText(task *v1.GPUTask, limit time.Duration) string {
+func deadlineText(p *Page, task *v1.GPUTask, limit time.Duration) string {
 	text := span(limit) + " after its start"
 	if task.Status.StartTime != nil {
-		text += ", at " + task.Status.StartTime.Add(limit).UTC().Format(time.DateTime) + " UTC"
+		text += ", at " + p.second(task.Status.StartTime.Add(limit))
 	}
 	return text
 }
@@ -189,7 +189,7 @@ func namedQueue(task *v1.GPUTask) string {
 	return task.Spec.Queue
 }
 
-func maxRuntimeText(task *v1.GPUTask) string {
+func maxRuntimeText(p *Page, task *v1.GPUTask) string {
 	limit, queue := gputask.RuntimeLimit(&task.Spec, &task.Status)
 	if limit == 0 {
 		return ""
@@ -200,7 +200,7 @@ func maxRuntimeText(task *v1.GPUTask) string {
 	}
 	if since := task.Status.RunningSince; since != nil {
 		end := since.Add(limit - time.Duration(task.Status.PastRuntimeSeconds)*time.Second)
-		text += ", until " + end.UTC().Format(time.DateTime) + " UTC"
+		text += ", until " + p.second(end)
 	}
 	return text
 }
@@ -277,7 +277,7 @@ func describeConditions(p *Page, conditions []metav1.Condition) {
 	t := newTable("TYPE", "STATUS", "SINCE", "REASON", "MESSAGE")
 	for i := range conditions {
 		condition := &conditions[i]
-		t.add(condition.Type, string(condition.Status), p.Age(condition.LastTransitionTime.Time), condition.Reason, oneLine(condition.Message))
+		t.add(condition.Type, string(condition.Status), p.Age(condition.LastTransitionTime.Time), condition.Reason, p.message(condition.Message))
 	}
 	t.sectionIfAny(p, "Conditions")
 }
@@ -294,7 +294,7 @@ func describeEvents(p *Page, events []analysis.FoldedEvent) {
 		if event.Count > 1 {
 			age += fmt.Sprintf(" (×%d over %s)", event.Count, span(event.Last.Sub(event.First)))
 		}
-		t.add(age, event.Type, event.Reason, abbreviate(event.Objects, 1), event.From, oneLine(event.Message))
+		t.add(age, event.Type, event.Reason, abbreviate(event.Objects, 1), event.From, p.message(event.Message))
 	}
 	t.section(p, "Events")
 	if earlier := len(events) - len(shown); earlier > 0 {
@@ -309,7 +309,7 @@ const shownWarnings = 8
 func warnings(p *Page, list []analysis.PodWarning) {
 	t := newTable("AGE", "POD", "REASON", "MESSAGE")
 	for _, warning := range list[max(len(list)-shownWarnings, 0):] {
-		t.add(p.Age(warning.Time.Time), abbreviate(warning.Pods, 1), warning.Reason, oneLine(warning.Message))
+		t.add(p.Age(warning.Time.Time), abbreviate(warning.Pods, 1), warning.Reason, p.message(warning.Message))
 	}
 	t.sectionIfAny(p, "Warnings about its Pods")
 }

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
@@ -21,7 +19,7 @@ import (
 // Explanation writes why a task is in its current state, on one screen.
 func Explanation(p *Page, e *analysis.Explanation) {
 	task := e.Task
-	p.Printf("%s %s%s\n\n", p.Paint(Bold, task.Namespace+"/"+task.Name), stateText(p, e), headline(e))
+	p.Printf("%s %s%s\n\n", p.Paint(Bold, task.Namespace+"/"+task.Name), stateText(p, e), headline(p, e))
 	f := explanationPairs(p, e)
 	f.write(p)
 	if e.Outlook != nil {
@@ -40,7 +38,7 @@ func explanationPairs(p *Page, e *analysis.Explanation) *pairs {
 	}
 	for _, cause := range e.WaitsFor {
 		if e.Verdict.Cause == "" || !strings.Contains(cause, e.Verdict.Cause) { // which the headline says
-			f.add("Waits for", oneLine(cause))
+			f.add("Waits for", p.message(cause))
 		}
 	}
 	for _, command := range e.Verdict.Commands {
@@ -50,7 +48,7 @@ func explanationPairs(p *Page, e *analysis.Explanation) *pairs {
 		f.add("Runs on", line)
 	}
 	if e.Outlook == nil && len(e.WaitsFor) == 0 && e.Verdict.Kind != v1.TaskBlocked && (len(e.Uses) == 0 || saysMore(task)) {
-		f.addIf("Message", oneLine(task.Status.Message))
+		f.addIf("Message", p.message(task.Status.Message))
 	}
 	addTurn(p, f, e)
 	if e.Outlook != nil && e.Outlook.Free != nil {
@@ -77,7 +75,7 @@ func saysMore(task *v1.GPUTask) bool {
 // addTurn adds why the task does not run any more, its queue and its position there, and when it is expected to start.
 func addTurn(p *Page, f *pairs, e *analysis.Explanation) {
 	if last := e.Task.Status.LastInterruption; last != nil && last.EndTime == nil {
-		f.add("Interrupted", interruptionText(e.Task))
+		f.add("Interrupted", interruptionText(p, e.Task))
 	}
 	f.addIf("Queue", inQueueText(e.InQueue))
 	if e.Position > 0 {
@@ -99,13 +97,13 @@ func stateText(p *Page, e *analysis.Explanation) string {
 }
 
 // headline returns the explanation in one sentence.
-func headline(e *analysis.Explanation) string {
+func headline(p *Page, e *analysis.Explanation) string {
 	switch e.Verdict.Kind {
 	case v1.TaskBlocked, v1.TaskNeverFits:
 		if gputask.SuspensionRequested(e.Task) {
 			return ""
 		}
-		return ": " + oneLine(e.Verdict.Cause)
+		return ": " + p.message(e.Verdict.Cause)
 	default:
 	}
 	for _, plan := range e.Plans {
@@ -119,12 +117,12 @@ func headline(e *analysis.Explanation) string {
 	case e.Outlook.Verdict == analysis.Sometime && e.EstimatedStart != nil:
 		return ": it waits its turn"
 	default:
-		return ": " + verdictText(e.Outlook)
+		return ": " + verdictText(p, e.Outlook)
 	}
 }
 
 // verdictText describes a verdict.
-func verdictText(o *analysis.Outlook) string {
+func verdictText(p *Page, o *analysis.Outlook) string {
 	switch o.Verdict {
 	case analysis.QueueRefuses:
 		return "it may not use its queue: " + o.Problem
@@ -137,7 +135,7 @@ func verdictText(o *analysis.Outlook) string {
 	case analysis.AfterMoves:
 		return "it fits after " + plural.Count(len(o.Moves), "move")
 	case analysis.WhenOthersEnd:
-		return "it fits when " + abbreviate(o.Ends, 3) + " " + plural.Verb(len(o.Ends), "has ended", "have ended") + ", at the latest at " + clockTime(o.At)
+		return "it fits when " + abbreviate(o.Ends, 3) + " " + plural.Verb(len(o.Ends), "has ended", "have ended") + ", at the latest at " + p.timeOfDay(o.At.Time) + p.zone()
 	case analysis.Sometime:
 		return "it waits until other tasks end, at an unknown time"
 	case analysis.Never:
@@ -282,7 +280,7 @@ func freeText(f *analysis.Free) string {
 func planText(p *Page, plan *analysis.PlanState) string {
 	text := fmt.Sprintf("%s is %s", plan.Name, strings.ToLower(string(plan.Phase)))
 	if plan.Message != "" {
-		text += ": " + oneLine(plan.Message)
+		text += ": " + p.message(plan.Message)
 	}
 	if !plan.Approved && plan.Message == "" { // the message of a proposed one says it
 		text += p.Paint(Bold, "  (kubectl gputask plan approve "+plan.Name+")")
@@ -323,7 +321,7 @@ func outlook(p *Page, o *analysis.Outlook) {
 	}
 	if o.At != nil {
 		p.Title("Others end")
-		p.Printf("  at %s at the latest, in %s: %s\n", o.At.UTC().Format("2006-01-02 15:04 UTC"), span(o.At.Sub(p.Now)), abbreviate(o.Ends, 8))
+		p.Printf("  at %s at the latest, in %s: %s\n", p.minute(o.At.Time), span(o.At.Sub(p.Now)), abbreviate(o.Ends, 8))
 	}
 	if len(o.Places) > 0 {
 		title := "Would go to"
@@ -365,9 +363,6 @@ func problems(p *Page, list []string) {
 	}
 }
 
-// clockTime formats a time of day.
-func clockTime(at *metav1.Time) string { return at.UTC().Format("15:04 UTC") }
-
 // WhatIf writes whether and when a hypothetical task would fit.
 func WhatIf(p *Page, answer *analysis.WhatIf) {
 	o := answer.Outlook
@@ -379,7 +374,7 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 		style = Red
 	default:
 	}
-	p.Printf("%s: %s\n", p.Paint(Bold, answer.Namespace+"/"+answer.Name), p.Paint(style, whatIfText(o)))
+	p.Printf("%s: %s\n", p.Paint(Bold, answer.Namespace+"/"+answer.Name), p.Paint(style, whatIfText(p, o)))
 	p.Printf("  asks for %s\n", Request(answer.Task))
 	if len(answer.DependsOn) > 0 {
 		p.Printf("  would first wait for %s\n", abbreviate(answer.DependsOn, 4))
@@ -400,10 +395,10 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 }
 
 // whatIfText describes a verdict on a hypothetical task.
-func whatIfText(o *analysis.Outlook) string {
+func whatIfText(p *Page, o *analysis.Outlook) string {
 	switch o.Verdict {
 	case analysis.QueueLimit:
-		return "waits, " + verdictText(o)
+		return "waits, " + verdictText(p, o)
 	case analysis.Now:
 		return "fits now"
 	case analysis.AfterPreemption:
@@ -413,6 +408,6 @@ func whatIfText(o *analysis.Outlook) string {
 	case analysis.Invalid:
 		return o.Problem
 	default:
-		return strings.TrimPrefix(verdictText(o), "it ")
+		return strings.TrimPrefix(verdictText(p, o), "it ")
 	}
 }

@@ -6,6 +6,7 @@ package show
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
@@ -130,7 +131,7 @@ func EntryReason(entry *analysis.LineEntry) string {
 	if entry.EstimatedStart == nil || entry.EstimatedStart.Behind == "" {
 		return reason
 	}
-	behind := "waits until " + entry.EstimatedStart.Behind + " ends"
+	behind := "starts after " + entry.EstimatedStart.Behind + " ends"
 	if reason == "" {
 		return behind
 	}
@@ -151,30 +152,18 @@ func (p *Page) interval(estimate *v1.StartEstimate, to string) string {
 	}
 }
 
-// expectation returns an estimate as "between 14:10 and 14:40 UTC, likely 14:20, when train-7 ends".
+// expectation returns an estimate as "between 14:10 and 14:40 CET, likely 14:20, after train-7 ends".
 func (p *Page) expectation(estimate *v1.StartEstimate) string {
-	text := p.interval(estimate, "and") + " UTC"
+	text := p.interval(estimate, "and") + p.zone()
 	if p.timeOfDay(estimate.Earliest.Time) != p.timeOfDay(estimate.Latest.Time) {
 		text = "between " + text
 	} else {
 		text = "at " + text
 	}
-	if estimate.Behind != "" {
-		text += ", when " + estimate.Behind + " ends"
+	if estimate.Rough {
+		text = "roughly " + text
 	}
-	if estimate.Reserved {
-		text += "; its place is booked"
-	}
-	return text
-}
-
-// timeOfDay formats a time of today as "15:04", and others with their date.
-func (p *Page) timeOfDay(at time.Time) string {
-	at = at.UTC()
-	if at.Format(time.DateOnly) == p.Now.UTC().Format(time.DateOnly) {
-		return at.Format("15:04")
-	}
-	return at.Format("2006-01-02 15:04")
+	return strings.TrimSuffix(text+", "+Waits(estimate), ", ")
 }
 
 // estimatedStart returns when a task is expected to start as its status says; empty for one that does not wait.

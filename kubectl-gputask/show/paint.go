@@ -38,8 +38,10 @@ type Page struct {
 	Colours bool
 	// Width is how many characters fit in a line; 0 if that is unknown.
 	Width int
-	// Now is the time relative to which ages are shown.
+	// Now is the time relative to which ages are shown, in the zone in which times are.
 	Now time.Time
+	// forPrograms is true for texts that a program shows: their times are in RFC 3339.
+	forPrograms bool
 }
 
 // Paint returns text in a style.

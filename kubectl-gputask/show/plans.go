@@ -32,9 +32,9 @@ func Plans(p *Page, plans []v1.MovePlan, wide bool) {
 			GPUTime(plan.Spec.CostGPUSeconds), gain(&plan.Spec.Gain), p.Age(plan.CreationTimestamp.Time),
 		}
 		if wide {
-			row = append(row, oneLine(plan.Spec.Reason), oneLine(plan.Status.Message))
+			row = append(row, p.message(plan.Spec.Reason), p.message(plan.Status.Message))
 		} else {
-			row = append(row, truncate(oneLine(plan.Status.Message), messageLength))
+			row = append(row, truncate(p.message(plan.Status.Message), messageLength))
 		}
 		t.add(row...)
 	}
@@ -50,9 +50,9 @@ func Plan(p *Page, plan *v1.MovePlan, now *reschedule.Cost) {
 		phase := planPhase(plan)
 		f.add("Phase", p.Paint(phase.Style, phase.Text)+phaseSince(p, plan))
 	}
-	f.addIf("Message", oneLine(plan.Status.Message))
+	f.addIf("Message", p.message(plan.Status.Message))
 	f.add("Goal", goalText(plan))
-	f.addIf("Reason", oneLine(plan.Spec.Reason))
+	f.addIf("Reason", p.message(plan.Spec.Reason))
 	f.add("Cost", costText(plan, now))
 	f.add("Gain", Gain(&plan.Spec.Gain))
 	if plan.Status.Gain != nil {
@@ -276,7 +276,7 @@ func PlanLine(p *Page, plan *v1.MovePlan) string {
 	line := p.Paint(phase.Style, phase.Text) + spaces(len("Executing")-len(phase.Text))
 	line += fmt.Sprintf("  %d/%d moved", plan.Status.Moved, len(plan.Spec.Moves))
 	if plan.Status.Message != "" {
-		line += "  " + oneLine(plan.Status.Message)
+		line += "  " + p.message(plan.Status.Message)
 	}
 	return line
 }

@@ -26,7 +26,7 @@ type Pair struct {
 }
 
 // plain returns a page that formats without colours.
-func plain(now time.Time) *Page { return &Page{Writer: io.Discard, Now: now} }
+func plain(now time.Time) *Page { return &Page{Writer: io.Discard, Now: now, forPrograms: true} }
 
 func (f *pairs) list() []Pair {
 	list := make([]Pair, len(f.names))
@@ -42,7 +42,7 @@ func ExplanationHeadline(e *analysis.Explanation, now time.Time) string {
 	if gputask.IsFinished(e.Task) {
 		return "It " + stateText(p, e) + "."
 	}
-	return "It " + stateText(p, e) + headline(e) + "."
+	return "It " + stateText(p, e) + headline(p, e) + "."
 }
 
 // ExplanationPairs returns all that an explanation knows, but the remedies, moves and places.
@@ -56,7 +56,7 @@ func ExplanationPairs(e *analysis.Explanation, now time.Time) []Pair {
 
 // WhatIfHeadline returns the verdict on a hypothetical task in one sentence.
 func WhatIfHeadline(answer *analysis.WhatIf) string {
-	return answer.Name + " " + whatIfText(answer.Outlook) + "."
+	return answer.Name + " " + whatIfText(plain(time.Time{}), answer.Outlook) + "."
 }
 
 // WhatIfPairs returns all else about a hypothetical task, but the remedies, moves and places.
@@ -95,7 +95,7 @@ func addOutlook(f *pairs, o *analysis.Outlook, now time.Time) {
 		f.add("Moves", plural.Count(len(o.Moves), "move")+" would make room, at a cost of "+GPUTime(o.CostGPUSeconds)+" of GPU time")
 	}
 	if o.At != nil {
-		f.add("Others end", fmt.Sprintf("at %s at the latest, in %s: %s", o.At.UTC().Format("2006-01-02 15:04 UTC"), span(o.At.Sub(now)), abbreviate(o.Ends, 8)))
+		f.add("Others end", fmt.Sprintf("at %s at the latest, in %s: %s", plain(now).minute(o.At.Time), span(o.At.Sub(now)), abbreviate(o.Ends, 8)))
 	}
 }
 
@@ -103,7 +103,7 @@ func addOutlook(f *pairs, o *analysis.Outlook, now time.Time) {
 func Help(o *analysis.Outlook) string {
 	switch o.Verdict {
 	case analysis.Now, analysis.AfterPreemption, analysis.AfterMoves, analysis.WhenOthersEnd:
-		text := verdictText(o)
+		text := verdictText(plain(time.Time{}), o)
 		if o.Verdict == analysis.AfterMoves {
 			text += " of running tasks, at a cost of " + GPUTime(o.CostGPUSeconds) + " of GPU time"
 		}
@@ -112,17 +112,23 @@ func Help(o *analysis.Outlook) string {
 		if len(o.Remedies) > 0 {
 			return placement.WouldStart(o.Remedies)
 		}
-		return verdictText(o)
+		return verdictText(plain(time.Time{}), o)
 	default: // the reason why it waits has said it
 		return ""
 	}
 }
 
-// Waits returns what an estimate says besides times: "when train-7 (8 GPUs) ends; its place is booked".
+// Waits returns what an estimate says besides times: "after train-7 (8 GPUs) ends; its place is booked".
 func Waits(estimate *v1.StartEstimate) string {
 	var parts []string
 	if estimate.Behind != "" {
-		parts = append(parts, "when "+estimate.Behind+" ends")
+		parts = append(parts, "after "+estimate.Behind+" ends")
+	}
+	if assumed := gputask.AssumedText(estimate); assumed != "" {
+		parts = append(parts, assumed)
+	}
+	if estimate.Backfill {
+		parts = append(parts, "before some of those ahead of it, which it does not delay")
 	}
 	if estimate.Reserved {
 		parts = append(parts, "its place is booked")

@@ -83,7 +83,7 @@ func (t *TaskTable) row(p *Page, task *v1.GPUTask, phase Cell) []any {
 	if t.columns.Namespaces {
 		row = append([]any{task.Namespace}, row...)
 	}
-	message := oneLine(task.Status.Message)
+	message := p.message(task.Status.Message)
 	if t.columns.Wide {
 		return append(row, orNone(namedQueue(task)), cmp.Or(task.Spec.NodePool, "any"), task.Status.Restarts, task.Status.Moves, orNone(abbreviate(task.Status.Nodes, 3)), message)
 	}
@@ -312,7 +312,7 @@ func ProgressLine(p *Page, task *v1.GPUTask) string {
 		line += fmt.Sprintf("  %d/%d running", task.Status.Running, replicas)
 	}
 	if task.Status.Message != "" {
-		line += "  " + oneLine(task.Status.Message)
+		line += "  " + p.message(task.Status.Message)
 	}
 	return line
 }

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -81,8 +82,27 @@ func (e *Examples) parseObject(document []byte) error {
 	case v1.TaskKind().Kind:
 		task := &v1.GPUTask{}
 		e.Tasks = append(e.Tasks, task)
-		return yaml.UnmarshalStrict(document, task)
+		if err := checkFields(document); err != nil {
+			return err
+		}
+		return yaml.Unmarshal(document, task)
 	default:
 		return fmt.Errorf("the kind %q is neither GPUTask nor GPUQueue", object.Kind)
 	}
+}
+
+// checkFields returns which field of a task there is not. A GPUTaskSpec decodes itself, and knows no strictness.
+func checkFields(document []byte) error {
+	type fields v1.GPUTaskSpec
+	task := struct {
+		metav1.TypeMeta
+		metav1.ObjectMeta `json:"metadata"`
+		Spec              fields           `json:"spec"`
+		Status            v1.GPUTaskStatus `json:"status"`
+	}{}
+	err := yaml.UnmarshalStrict(document, &task)
+	if err != nil && strings.Contains(err.Error(), "unknown field") {
+		return err
+	}
+	return nil // what else is wrong says decoding the task
 }

@@ -84,8 +84,8 @@ func estimateText(estimate *v1.StartEstimate) string {
 		parts = append(parts, place)
 	}
 	parts = append(parts, expectedText(estimate))
-	if estimate.AssumedRuntimeSeconds > 0 {
-		parts = append(parts, assumedText(estimate))
+	if assumed := AssumedText(estimate); assumed != "" {
+		parts = append(parts, assumed)
 	}
 	return strings.Join(parts, "; ")
 }
@@ -109,7 +109,12 @@ func expectedText(estimate *v1.StartEstimate) string {
 	return text
 }
 
-func assumedText(estimate *v1.StartEstimate) string {
+// AssumedText says which run time an estimate assumes: "no run time is known for train (8 GPUs): 4 h assumed"; empty
+// if it assumes none.
+func AssumedText(estimate *v1.StartEstimate) string {
+	if estimate.AssumedRuntimeSeconds == 0 {
+		return ""
+	}
 	return fmt.Sprintf("no run time is known for %s: %s assumed", cmp.Or(estimate.AssumedFor, "work before it"), hoursText(estimate.AssumedRuntimeSeconds))
 }
 

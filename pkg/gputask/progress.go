@@ -72,6 +72,9 @@ func onlyProgressInConditions(before, after []metav1.Condition) bool {
 // isProgress reports whether the change of a condition, nil if it was absent, need not be
 // reported at once.
 func isProgress(before, after *metav1.Condition) bool {
+	if after.Type == v1.ConditionReconciling && before != nil && before.Status == after.Status {
+		return true // the conditions that its reason sums up decide
+	}
 	if after.Type == v1.ConditionScheduled && after.Status == metav1.ConditionTrue {
 		return true // the Pods' containers start next
 	}

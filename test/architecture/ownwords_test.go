@@ -32,6 +32,7 @@ var searches = map[string][]string{
 var searched = map[string]map[string]string{
 	"kubectl-gputask/podlogs": {"waiting to start": "the kubelet's", "is terminated": "the kubelet's"},
 	"kubectl-gputask/whatif":  {"error converting YAML to JSON: ": "the YAML library's"},
+	"localcluster/examples":   {"unknown field": "that of the library that decodes JSON"},
 	"pkg/apierror":            {"request is too large": "the API server's"},
 	"pkg/gpumodel":            {`\b(nvidia|geforce|tesla|graphics device)\b`: "NVIDIA's"},
 	"pkg/podfacts":            {"Pod was rejected: ": "the kubelet's"},

@@ -29,7 +29,7 @@ func TestWhatAnEntrySays(t *testing.T) {
 		},
 		"what it waits for, with its estimate": {
 			entry:  analysis.LineEntry{Reason: "needs 4 GPUs", EstimatedStart: estimate},
-			reason: "waits until train (8 GPUs) ends: needs 4 GPUs", expected: "when train (8 GPUs) ends; its place is booked",
+			reason: "starts after train (8 GPUs) ends: needs 4 GPUs", expected: "after train (8 GPUs) ends; its place is booked",
 		},
 		"what never fits": {
 			entry: analysis.LineEntry{Refused: true, Verdict: verdict.Verdict{Kind: v1.TaskNeverFits}, WaitingReason: &v1.WaitingReason{

@@ -175,6 +175,8 @@ export interface Waiting {
   help?: string;
   /** True if it is not served: it may not use its queue, or its Pods can't be created. */
   refused?: boolean;
+  /** The one answer to why it waits, as everybody shows it. */
+  verdict?: Verdict;
   /** True if it would not fit even if nothing else ran. */
   never?: boolean;
   /** What reason, help and never are made of; other schedulers than ours say only a message. */
@@ -193,7 +195,16 @@ export interface WaitingReason {
   time: string;
 }
 
+export interface Verdict {
+  /** Queued, Starting, Blocked or NeverFits. */
+  kind: string;
+  /** Commands that show what blocks, or mend it. */
+  commands?: string[];
+}
+
 export interface Estimate {
+  /** True if it was learned from few others. */
+  rough?: boolean;
   earliest: string;
   likely: string;
   latest: string;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import type { Done, Failure } from "./api";
+import { withLocalTimes } from "./format";
 import { currentToken } from "./token";
 
 /** A request that was answered, but not with what was asked for. */
@@ -26,23 +27,27 @@ export async function request(path: string, options: RequestInit = {}): Promise<
   throw refusal;
 }
 
+function parsed<T>(text: string): T {
+  return JSON.parse(withLocalTimes(text, new Date())) as T;
+}
+
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   const response = await request(path, { signal: signal ?? null });
-  return (await response.json()) as T;
+  return parsed(await response.text());
 }
 
 export async function change(path: string, uid: string): Promise<Done> {
   const response = await request(path, {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ uid }),
   });
-  return (await response.json()) as Done;
+  return parsed(await response.text());
 }
 
 export async function ask<T>(path: string, text: string, signal?: AbortSignal): Promise<T> {
   const response = await request(path, {
     method: "POST", headers: { "Content-Type": "text/plain; charset=utf-8" }, body: text, signal: signal ?? null,
   });
-  return (await response.json()) as T;
+  return parsed(await response.text());
 }
 
 /** The path of a task or a part of it; names are escaped. */

@@ -58,6 +58,17 @@ export function absolute(time: Date): string {
   });
 }
 
+/**
+ * JSON whose sentences have their times, in RFC 3339 and UTC, as clockTime shows them. A text that is nothing but a time
+ * stays as it is.
+ */
+export function withLocalTimes(json: string, now: Date): string {
+  return json.replace(/(?<!["\d])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (text) => {
+    const time = new Date(text);
+    return Number.isNaN(time.getTime()) ? text : clockTime(time, now);
+  });
+}
+
 /** "12:03" for today, "23 Nov 12:03" for other days. */
 export function clockTime(time: Date, now: Date): string {
   const clock = time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });

@@ -3,6 +3,7 @@
 
 import type { Update } from "./api";
 import { messageOf, onUnauthorized, Refusal, request } from "./client";
+import { withLocalTimes } from "./format";
 import { EventParser, textOf } from "./sse";
 import { Store } from "./store";
 
@@ -70,7 +71,7 @@ export class Live {
       const parser = new EventParser(() => watchdog.arm());
       for await (const text of textOf(response.body)) {
         watchdog.hear();
-        for (const event of parser.push(text)) this.take(JSON.parse(event.data) as Update);
+        for (const event of parser.push(text)) this.take(JSON.parse(withLocalTimes(event.data, new Date())) as Update);
       }
       return { state: "lost", message: "" };
     } catch (error) {

@@ -71,3 +71,14 @@ test("names are compared as people count", () => {
   const names = ["node-10", "node-9", "node-1", "node", "node-09", "a2b10", "a2b9"];
   assert.deepEqual(names.sort(format.compareNames), ["a2b9", "a2b10", "node", "node-1", "node-09", "node-9", "node-10"]);
 });
+
+test("times in sentences are in the viewer's zone, and times by themselves stay", () => {
+  const time = new Date(2026, 10, 24, 9, 5);
+  const now = new Date(2026, 10, 24, 12, 0);
+  const utc = time.toISOString().replace(".000Z", "Z");
+  assert.equal(
+    format.withLocalTimes(JSON.stringify({ since: utc, message: `preempted at ${utc}: it waits`, manifest: `a: "${utc}"` }), now),
+    JSON.stringify({ since: utc, message: "preempted at 09:05: it waits", manifest: `a: "${utc}"` }),
+  );
+  assert.equal(format.withLocalTimes('"at 2026-99-99T99:99:99Z"', now), '"at 2026-99-99T99:99:99Z"');
+});

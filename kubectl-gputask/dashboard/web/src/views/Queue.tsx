@@ -66,8 +66,8 @@ function WaitingTable({ all, refused = false }: { all: readonly Waiting[]; refus
                 <th scope="row"><WaitingName waiting={waiting} /><small>{queueText(waiting)}</small></th>
                 <td><span class="nowrap">{gpus(waiting.gpus)}</span><small>{shapeText(waiting)}</small></td>
                 <td class="nowrap"><Lasted from={waiting.since} /></td>
-                <td class="why">{sentence(waiting.reason)}{waiting.help && <small class="help">{sentence(waiting.help)}</small>}</td>
-                {!refused && <td>{waiting.never ? "Never as requested" : <Expected estimate={waiting.estimatedStart} />}</td>}
+                <td class="why">{sentence(waiting.reason)}{waiting.help && <small class="help">{sentence(waiting.help)}</small>}{waiting.verdict?.commands?.map((command) => <small key={command}><code>{command}</code></small>)}</td>
+                {!refused && <td><Expected estimate={waiting.estimatedStart} /></td>}
               </tr>
             ))}
           </tbody>
@@ -80,10 +80,10 @@ function WaitingTable({ all, refused = false }: { all: readonly Waiting[]; refus
 
 function Expected({ estimate }: { estimate: Estimate | undefined }): JSX.Element {
   if (!estimate) return <span class="muted">Unknown</span>;
-  const { earliest, likely, latest, message } = estimate;
+  const { earliest, likely, latest, message, rough } = estimate;
   return (
     <>
-      <span class="nowrap">about <Clock at={likely} /></span>
+      <span class="nowrap">{rough ? "roughly" : "about"} <Clock at={likely} /></span>
       {(earliest || latest) && earliest !== latest && (
         <small class="nowrap">
           {earliest && <>{latest ? "" : "from "}<Clock at={earliest} /></>}{earliest && latest && " to "}{latest && <>{earliest ? "" : "until "}<Clock at={latest} /></>}

@@ -88,7 +88,7 @@ func TestGPUsThatNoNodeListsKeepAPodFromNoNode(t *testing.T) {
 	f.addNVIDIANode("b", 1)
 	later := pod("later", 2, asNVIDIA)
 	f.comes(later)
-	if decision := f.decide(later); decision.Node != "" || !strings.Contains(decision.Waits, "1 node does not offer nvidia.com/gpu") {
+	if decision := f.decide(later); decision.Node != "" || !strings.Contains(decision.Waits, "1 does not offer nvidia.com/gpu") {
 		t.Errorf("a node lists the resource now, decision %+v", decision)
 	}
 }

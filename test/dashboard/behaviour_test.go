@@ -167,7 +167,7 @@ func TestWhatIf(t *testing.T) {
 	ask(manifest(h100, "0.555"))
 	p.see("gpu-amount")
 	ask("apiVersion: v1\nkind: Pod\n")
-	p.see("must be of apiVersion falldio.com/v1 and kind GPUTask")
+	p.see("there are no GPUTasks in it, but document 1: Pod")
 	ask("# " + strings.Repeat("x", 5<<20))
 	p.see("at most 1024 KiB")
 	if list, err := shared.tasks.FalldioV1().GPUTasks(namespace).Get(t.Context(), "maybe", metav1.GetOptions{}); err == nil {

@@ -5,6 +5,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 
 import type { Decision, Journal, JournalStep, Node } from "../api";
+import { folded, type Fold } from "../folds";
 import { absolute, compareNames, counted, list, microseconds, number } from "../format";
 import { Legend } from "../map/Legend";
 import { marksOf, nodesOf, PlaceMap } from "../map/PlaceMap";
@@ -41,14 +42,15 @@ export function DecisionsView({ id }: { id: number | undefined }): JSX.Element {
 }
 
 function Browser({ decisions, id }: { decisions: readonly Decision[]; id: number | undefined }): JSX.Element {
-  const index = id === undefined ? 0 : decisions.findIndex((decision) => decision.id === id);
+  const folds = useMemo(() => folded(decisions), [decisions]);
+  const index = id === undefined ? 0 : folds.findIndex((fold) => fold.ids.includes(id));
   const chosen = id ?? decisions[0]!.id;
-  const newer = index > 0 ? decisions[index - 1] : undefined;
-  const older = index >= 0 ? decisions[index + 1] : undefined;
+  const newer = index > 0 ? folds[index - 1]?.decision : undefined;
+  const older = index >= 0 ? folds[index + 1]?.decision : undefined;
   useStepKeys(() => go(older), () => go(newer));
   return (
     <div class="decisions">
-      <DecisionList decisions={decisions} chosen={chosen} index={Math.max(0, index)} />
+      <DecisionList folds={folds} chosen={chosen} index={Math.max(0, index)} />
       <section class="step" aria-labelledby="step">
         <div class="step-buttons">
           <button type="button" disabled={!newer} aria-keyshortcuts="k" onClick={() => go(newer)}>Newer</button>
@@ -61,22 +63,22 @@ function Browser({ decisions, id }: { decisions: readonly Decision[]; id: number
   );
 }
 
-function DecisionList({ decisions, chosen, index }: { decisions: readonly Decision[]; chosen: number; index: number }): JSX.Element {
+function DecisionList({ folds, chosen, index }: { folds: readonly Fold[]; chosen: number; index: number }): JSX.Element {
   const [page, setPage] = useState(Math.floor(index / perPage));
   useEffect(() => setPage(Math.floor(index / perPage)), [index]);
   return (
     <nav class="card decision-list" aria-label="Decisions">
       <ol>
-        {decisions.slice(page * perPage, (page + 1) * perPage).map((decision) => (
+        {folds.slice(page * perPage, (page + 1) * perPage).map(({ decision, ids }) => (
           <li key={decision.id}>
-            <a href={links.decision(decision.id)} aria-current={decision.id === chosen ? "true" : undefined}>
-              <span class="decision-line"><OutcomeBadge outcome={decision.outcome} /><span class="muted"><Clock at={decision.time} /></span></span>
+            <a href={links.decision(decision.id)} aria-current={ids.includes(chosen) ? "true" : undefined}>
+              <span class="decision-line"><OutcomeBadge outcome={decision.outcome} /><span class="muted">{ids.length > 1 && `${number(ids.length)} times, last at `}<Clock at={decision.time} /></span></span>
               <span class="name">{decision.subject}</span>
             </a>
           </li>
         ))}
       </ol>
-      <Pages page={page} perPage={perPage} count={decisions.length} what="decisions" onPage={setPage} />
+      <Pages page={page} perPage={perPage} count={folds.length} what="decisions" onPage={setPage} />
     </nav>
   );
 }

@@ -93,13 +93,13 @@ func TestTheErrorNamesAllThatTheClusterRoleAllows(t *testing.T) {
 	_, role, _ := strings.Cut(string(text), "name: gputasks-cluster-view\n")
 	role, _, _ = strings.Cut(role, "\n---")
 	said := listError("nodes", apierrors.NewForbidden(schema.GroupResource{}, "", nil)).Error()
-	for _, line := range strings.Split(role, "\n") {
+	for line := range strings.SplitSeq(role, "\n") {
 		_, resources, found := strings.Cut(line, "resources: [")
 		if !found {
 			continue
 		}
 		resources, _, _ = strings.Cut(resources, "]")
-		for _, resource := range strings.Split(resources, ", ") {
+		for resource := range strings.SplitSeq(resources, ", ") {
 			if !strings.Contains(said, resource) {
 				t.Errorf("it does not name %s: %s", resource, said)
 			}

@@ -45,7 +45,7 @@ func (f *taskFlags) addTo(s *session, command *cobra.Command) {
 		return pflag.NormalizedName(name)
 	})
 	inGroup(command, flagsWhat, f.addWhat)
-	inGroup(command, flagsPod, f.podFlags.add)
+	inGroup(command, flagsPod, f.add)
 	inGroup(command, flagsWhere, f.addWhere)
 	inGroup(command, flagsWhen, f.addWhen)
 	complete(command, "gpu", s.values(nodeLabel(v1.LabelGPUModel)))
@@ -55,7 +55,7 @@ func (f *taskFlags) addTo(s *session, command *cobra.Command) {
 	complete(command, "depends-on", s.values(tasksIn()))
 	complete(command, "failure-policy", fixed(string(v1.RestartTask), string(v1.RestartPod)))
 	complete(command, "rescheduling", fixed(string(v1.ReschedulingAllowed), string(v1.ReschedulingNever)))
-	f.podFlags.complete(s, command)
+	f.complete(s, command)
 	for _, flag := range []string{"topology", "gpu-amount", "gpu-profile", "max-runtime"} {
 		complete(command, flag, noCompletion)
 	}

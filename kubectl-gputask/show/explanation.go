@@ -36,20 +36,7 @@ func explanationPairs(p *Page, e *analysis.Explanation) *pairs {
 	if e.Outlook != nil || task.Spec.Priority != "" {
 		f.add("Priority", fmt.Sprintf("%s (%d)", cmp.Or(task.Spec.Priority, "default"), e.Priority))
 	}
-	for _, cause := range e.WaitsFor {
-		if e.Verdict.Cause == "" || !strings.Contains(cause, e.Verdict.Cause) { // which the headline says
-			f.add("Waits for", p.message(cause))
-		}
-	}
-	for _, command := range e.Verdict.Commands {
-		f.add("Try", command)
-	}
-	for _, line := range usesText(e.Uses) {
-		f.add("Runs on", line)
-	}
-	if e.Outlook == nil && len(e.WaitsFor) == 0 && e.Verdict.Kind != v1.TaskBlocked && (len(e.Uses) == 0 || saysMore(task)) {
-		f.addIf("Message", p.message(task.Status.Message))
-	}
+	addCauses(p, f, e)
 	addTurn(p, f, e)
 	if e.Outlook != nil && e.Outlook.Free != nil {
 		f.add("Free", freeText(e.Outlook.Free))
@@ -65,6 +52,24 @@ func explanationPairs(p *Page, e *analysis.Explanation) *pairs {
 		f.add("Plan", planText(p, &plan))
 	}
 	return f
+}
+
+// addCauses adds what the task waits for, with what helps, and where it runs.
+func addCauses(p *Page, f *pairs, e *analysis.Explanation) {
+	for _, cause := range e.WaitsFor {
+		if e.Verdict.Cause == "" || !strings.Contains(cause, e.Verdict.Cause) { // which the headline says
+			f.add("Waits for", p.message(cause))
+		}
+	}
+	for _, command := range e.Verdict.Commands {
+		f.add("Try", command)
+	}
+	for _, line := range usesText(e.Uses) {
+		f.add("Runs on", line)
+	}
+	if e.Outlook == nil && len(e.WaitsFor) == 0 && e.Verdict.Kind != v1.TaskBlocked && (len(e.Uses) == 0 || saysMore(e.Task)) {
+		f.addIf("Message", p.message(e.Task.Status.Message))
+	}
 }
 
 // saysMore reports whether the message of a task with Pods on nodes says more than where they are.

@@ -15,9 +15,22 @@ import (
 
 // What follows is about kube-scheduler's words, which frame those of each plugin.
 
-// reasonOf returns what the condition PodScheduled of a Pod says, of which the meaning is mostly not known.
+// reasonOf returns what the condition PodScheduled of a Pod says, of which the meaning is mostly not known; nil if it
+// says nothing.
 func reasonOf(pod *corev1.Pod, condition *corev1.PodCondition) *v1.WaitingReason {
+	if condition == nil {
+		if text := claimsText(pod); text != "" {
+			return &v1.WaitingReason{Reason: v1.WaitsForClaims, Message: text}
+		}
+		return nil
+	}
+	if condition.Status != corev1.ConditionFalse {
+		return nil
+	}
 	reason := &v1.WaitingReason{Message: sentenceOf(pod, condition), Time: condition.LastTransitionTime}
+	if reason.Message == "" {
+		return nil
+	}
 	text, known := RefusedEverywhere(reason.Message)
 	if known {
 		reason.Message = text

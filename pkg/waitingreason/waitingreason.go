@@ -65,26 +65,33 @@ func Of(pods ...*corev1.Pod) *v1.WaitingReason {
 		if compared == maxCompared {
 			break
 		}
-		condition := podfacts.Condition(pod, corev1.PodScheduled)
-		if text := claimsText(pod); condition == nil && pod.Spec.NodeName == "" && text != "" && first == nil {
-			first = &v1.WaitingReason{Reason: v1.WaitsForClaims, Message: text}
-		}
-		if pod.Spec.NodeName != "" || condition == nil || condition.Status != corev1.ConditionFalse {
+		if pod.Spec.NodeName != "" {
 			continue
 		}
-		// What the annotation says may be older: by another scheduler, or by one that was replaced by an earlier
-		// version.
-		if published := Published(pod); published != nil && strings.Contains(condition.Message, Sentence(published)) {
+		condition := podfacts.Condition(pod, corev1.PodScheduled)
+		if published := confirmed(pod, condition); published != nil {
 			if compared++; newest == nil || newest.Time.Before(&published.Time) {
 				newest = published
 			}
 			continue
 		}
-		if one := reasonOf(pod, condition); first == nil && one.Message != "" {
-			first = one
+		if first == nil {
+			first = reasonOf(pod, condition)
 		}
 	}
 	return cmp.Or(newest, first)
+}
+
+// confirmed returns what was published about a Pod if its condition says the same: otherwise that is older, by another
+// scheduler or by one that was replaced by an earlier version. It is nil if nothing was.
+func confirmed(pod *corev1.Pod, condition *corev1.PodCondition) *v1.WaitingReason {
+	if condition == nil || condition.Status != corev1.ConditionFalse {
+		return nil
+	}
+	if published := Published(pod); published != nil && strings.Contains(condition.Message, Sentence(published)) {
+		return published
+	}
+	return nil
 }
 
 // Sentence returns a reason in words: the cause comes first, so that whoever sees only the beginning sees that. The

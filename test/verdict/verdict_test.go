@@ -58,7 +58,7 @@ func TestEverybodySaysTheSame(t *testing.T) {
 func check(t *testing.T, name string, want v1.TaskReason, made time.Time) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
-	golden, err := os.ReadFile(path) //nolint:gosec // the test names the file
+	golden, err := os.ReadFile(path)
 	if err != nil && !*update {
 		t.Fatalf("%v (run the test with -update to write it)", err)
 	}
@@ -70,7 +70,7 @@ func check(t *testing.T, name string, want v1.TaskReason, made time.Time) {
 		problem = said.disagreement(want)
 		switch {
 		case *update && problem == "" && text == before && time.Since(made) > settled:
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // part of the sources
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			return
@@ -146,11 +146,22 @@ func (s *surfaces) disagreement(want v1.TaskReason) string {
 		return "explain has an estimate"
 	case s.explained.Position != 0 && s.explained.Position != len(s.explained.Ahead)+1:
 		return fmt.Sprintf("explain says position %d behind %v", s.explained.Position, s.explained.Ahead)
-	case s.queued != nil && s.queued.Verdict.Kind != want:
-		return fmt.Sprintf("queue says %s, want %s", s.queued.Verdict.Kind, want)
-	case s.queued != nil && !strings.Contains(s.queued.Reason, explained.Cause):
-		return fmt.Sprintf("queue says %q, want %q", s.queued.Reason, explained.Cause)
-	case s.queued != nil && want != v1.TaskQueued && want != v1.TaskStarting && (s.queued.EstimatedStart != nil || s.queued.Position != 0):
+	case s.queued != nil:
+		return s.queued.disagreement(want, explained.Cause)
+	default:
+		return ""
+	}
+}
+
+// disagreement returns in what a waiting entry says something else; empty if it does not.
+func (e *entry) disagreement(want v1.TaskReason, cause string) string {
+	served := want == v1.TaskQueued || want == v1.TaskStarting
+	switch {
+	case e.Verdict.Kind != want:
+		return fmt.Sprintf("queue says %s, want %s", e.Verdict.Kind, want)
+	case !strings.Contains(e.Reason, cause):
+		return fmt.Sprintf("queue says %q, want %q", e.Reason, cause)
+	case !served && (e.EstimatedStart != nil || e.Position != 0):
 		return "queue has a position or an estimate"
 	default:
 		return ""

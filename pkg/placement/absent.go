@@ -24,8 +24,10 @@ type offering interface {
 func absent(c *Cluster, g *Gang) string {
 	models, traits := map[string]bool{}, map[string]bool{}
 	for _, n := range c.nodes {
-		if kind := n.layout.kind; kind.gpus > 0 {
-			models[kind.model], traits[kind.traits] = true, true
+		kind := n.layout.kind
+		models[kind.model] = true // also of nodes whose GPUs are all divided into slices
+		if kind.gpus > 0 {
+			traits[kind.traits] = true
 		}
 	}
 	delete(models, "") // unknown

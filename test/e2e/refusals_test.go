@@ -20,7 +20,7 @@ func TestATaskThatFitsNowhereSaysWhy(t *testing.T) {
 	task := newTask("big", 1, "1s")
 	task.Spec.GPUAmount = "16"
 	s.create(task)
-	s.waitForMessage("big", "it would not fit even if nothing else ran; 2 nodes have")
+	s.waitForMessage("big", "it would not fit even if nothing else ran; ")
 	unknown := newTask("unknown", 2, "1s")
 	unknown.Spec.GPU = "gpu-of-tomorrow"
 	s.create(unknown)

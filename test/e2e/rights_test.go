@@ -24,8 +24,6 @@ func unusedInTheRun() map[string]string {
 	return map[string]string{
 		"gpu-controller: update gputasks/finalizers.falldio.com": "the API server checks it inside the creation of a Pod, if it runs OwnerReferencesPermissionEnforcement, as here: it refuses the Pods of tasks otherwise",
 		"gpu-controller: get nodes":                              "it is for Pods that do not stop: TestATaskSaysWhichNodeDoesNotAnswer fails without it",
-		"nodeagent: list pods":                                   plugins,
-		"nodeagent: watch pods":                                  plugins,
 		"nodeagent: patch pods":                                  plugins,
 	}
 }

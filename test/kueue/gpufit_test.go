@@ -44,7 +44,7 @@ func TestGPUFit(t *testing.T) {
 			t.Errorf("the check says %+v", check)
 		}
 		s.patch("gang", `{"spec": {"suspend": true}}`)
-		s.becomes("gang", v1.PhaseSuspended, "set spec.suspend")
+		s.becomes("gang", v1.PhaseSuspended, "kubectl gputask resume gang")
 	})
 	t.Run("a task gets the domain that it has to be in", func(*testing.T) {
 		task := s.submit("near", "team-a", 8, replicas(3), func(task *v1.GPUTask) {

@@ -62,7 +62,7 @@ func TestGPUFit(t *testing.T) {
 			}
 		}
 		s.patch("near", `{"spec": {"suspend": true}}`)
-		s.becomes("near", v1.PhaseSuspended, "set spec.suspend")
+		s.becomes("near", v1.PhaseSuspended, "kubectl gputask resume near")
 	})
 	t.Run("a Job is admitted when there are places for it", s.jobFits)
 }

@@ -27,8 +27,9 @@ export interface Update {
 }
 
 export interface Summary {
-  /** Where the cluster is, and whose rights apply. */
+  /** Where the cluster is, the kubeconfig's context if it has one, and whose rights apply. */
   server: string;
+  context?: string;
   user?: string;
   namespace: string;
   /** False while the API server can't be reached; then trouble says why and since when. */
@@ -148,6 +149,7 @@ export interface Task {
   moves: number;
   priority?: string;
   queue?: string;
+  labels?: Record<string, string>;
   created: string;
   started?: string;
   finished?: string;

@@ -84,10 +84,13 @@ const entries: { href: string; label: string; views: readonly ViewName[] }[] = [
 
 function Header({ route }: { route: Route }): JSX.Element {
   const summary = useSummary();
+  const nav = useRef<HTMLElement>(null);
+  // On a narrow page the views are one line, which scrolls.
+  useEffect(() => nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [route.view]);
   return (
     <header class="top">
-      <a class="brand" href={links.cluster}><Brand />GPU tasks</a>
-      <nav aria-label="Views">
+      <a class="brand" href={links.cluster}><Brand /><span>GPU tasks</span></a>
+      <nav aria-label="Views" ref={nav}>
         <ul>
           {entries.map(({ href, label, views }) => (
             <li key={href}>
@@ -97,7 +100,11 @@ function Header({ route }: { route: Route }): JSX.Element {
         </ul>
       </nav>
       <div class="who">
-        {summary && <span class="server" title={`Cluster ${summary.server}${summary.user ? `, with the rights of ${summary.user}` : ""}`}>{summary.server}</span>}
+        {summary && (
+          <span class="server" title={`Cluster ${summary.server}${summary.user ? `, with the rights of ${summary.user}` : ""}`}>
+            {summary.context ? `${summary.context}, namespace ${summary.namespace}` : summary.server}
+          </span>
+        )}
         <ThemeButton />
       </div>
     </header>
@@ -133,7 +140,7 @@ function Brand(): JSX.Element {
 
 function Gate({ title, children }: { title: string; children: JSX.Element }): JSX.Element {
   useEffect(() => { document.title = `${title} – GPU tasks`; }, [title]);
-  return <><header class="top"><span class="brand"><Brand />GPU tasks</span><div class="who"><ThemeButton /></div></header><main id="main">{children}</main><Announcements /></>;
+  return <><header class="top"><span class="brand"><Brand /><span>GPU tasks</span></span><div class="who"><ThemeButton /></div></header><main id="main">{children}</main><Announcements /></>;
 }
 
 function useTitle(route: Route): void {

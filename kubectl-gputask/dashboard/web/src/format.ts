@@ -76,6 +76,21 @@ export function clockTime(time: Date, now: Date): string {
   return `${time.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock}`;
 }
 
+/** Times as clockTime shows them, with seconds if two would look the same. */
+export function clockTimes(times: readonly Date[], now: Date): string[] {
+  const texts = times.map((time) => clockTime(time, now));
+  if (new Set(texts).size === texts.length) return texts;
+  return times.map((time, index) => `${texts[index]}:${String(time.getSeconds()).padStart(2, "0")}`);
+}
+
+/** A text's first sentence or half of one, and the rest, which is empty if the text is short. */
+export function firstSentence(text: string): [first: string, rest: string] {
+  const short = 90;
+  if (text.length <= short) return [text, ""];
+  const end = text.search(/[.;!?:]\s/);
+  return end < 0 ? [text, ""] : [text.slice(0, end), text.slice(end + 1).trim()];
+}
+
 /** How much of its share a queue has used lately, as the end of a sentence that begins with its name. */
 export function shareUsed(factor: number | undefined): string {
   if (factor === undefined) return "its use is not known yet";

@@ -1,12 +1,12 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-import { useEffect, useReducer, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useReducer, useState } from "preact/hooks";
 
 import type { CollectionName, Collections, Summary } from "./api";
 import { get, isAbort, messageOf } from "./client";
 import { Live, type Connection } from "./live";
-import { parseRoute, type Route } from "./route";
+import { parseRoute, queryOf, withQuery, type Route } from "./route";
 
 /** The one connection of the page. */
 export const live = new Live();
@@ -59,6 +59,34 @@ export function useRoute(): Route {
     return () => removeEventListener("hashchange", update);
   }, []);
   return route;
+}
+
+/** What the address says behind "?", and what changes some of it; empty values are left out. The browser's "back" does not go through these changes. */
+export function useQuery(): [URLSearchParams, (changes: Record<string, string>) => void] {
+  const [query, setQuery] = useState(() => queryOf(location.hash));
+  useEffect(() => {
+    const update = () => setQuery(queryOf(location.hash));
+    addEventListener("hashchange", update);
+    return () => removeEventListener("hashchange", update);
+  }, []);
+  const change = (changes: Record<string, string>) => {
+    history.replaceState(null, "", withQuery(location.hash, changes));
+    setQuery(queryOf(location.hash));
+  };
+  return [query, change];
+}
+
+export type NameTask = (namespace: string, name: string) => string;
+
+/** Names tasks with their namespaces, unless there is only one. */
+export function useTaskNames(): NameTask {
+  const tasks = useCollection("tasks");
+  const waiting = useCollection("waiting");
+  const several = useMemo(
+    () => new Set([...tasks.rows.values(), ...waiting.rows.values()].map((row) => row.namespace)).size > 1,
+    [tasks.keyChanges, waiting.keyChanges],
+  );
+  return useCallback((namespace, name) => (several ? `${namespace}/${name}` : name), [several]);
 }
 
 /** True while the page is connected: what failed before may succeed now. */

@@ -14,9 +14,9 @@ export type ViewName = Route["view"];
 
 /** Reads the part of an address behind "#". */
 export function parseRoute(hash: string): Route {
-  const [path = "", query = ""] = hash.replace(/^#/, "").split("?", 2);
+  const [path = ""] = hash.replace(/^#/, "").split("?", 1);
   const parts = path.split("/").filter((part) => part !== "").map(decode);
-  const parameters = new URLSearchParams(query);
+  const parameters = queryOf(hash);
   const [view = "cluster", first, second] = parts;
   switch (`${view}/${parts.length}`) {
     case "cluster/0":
@@ -39,6 +39,22 @@ export function parseRoute(hash: string): Route {
     default:
       return { view: "unknown" };
   }
+}
+
+/** The part of an address behind "?". */
+export function queryOf(hash: string): URLSearchParams {
+  return new URLSearchParams(hash.split("?", 2)[1] ?? "");
+}
+
+/** An address with some of that changed; what is empty is left out. */
+export function withQuery(hash: string, changes: Record<string, string>): string {
+  const query = queryOf(hash);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === "") query.delete(name);
+    else query.set(name, value);
+  }
+  const text = query.toString();
+  return hash.split("?", 1)[0] + (text === "" ? "" : `?${text}`);
 }
 
 export const links = {

@@ -159,7 +159,7 @@ function relatedTask(layout: Layout<Node>, spot: Spot | undefined): string | und
 function spotUnder(event: MouseEvent, canvas: HTMLCanvasElement | null, scroller: HTMLDivElement | null, layout: Layout<Node>): Spot | undefined {
   if (!canvas || !scroller) return undefined;
   const box = canvas.getBoundingClientRect();
-  return hit(layout, event.clientX - box.left - margin, event.clientY - box.top - margin + scroller.scrollTop);
+  return hit(layout, event.clientX - box.left - margin, event.clientY - box.top - margin + seenPart(scroller).top);
 }
 
 function reveal(scroller: HTMLDivElement | null, layout: Layout<Node>, spot: Spot): void {
@@ -169,8 +169,22 @@ function reveal(scroller: HTMLDivElement | null, layout: Layout<Node>, spot: Spo
   const box = spot.gpu < 0 ? node : cellBox(layout, band, spot);
   const top = Math.min(node.y, box.y) - layout.metrics.heading;
   const bottom = box.y + box.height + 4 * margin;
-  if (top < scroller.scrollTop) scroller.scrollTop = Math.max(0, top);
-  else if (bottom > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = bottom - scroller.clientHeight;
+  const seen = seenPart(scroller);
+  const by = top < seen.top ? Math.max(0, top) - seen.top : bottom > seen.top + seen.height ? bottom - seen.height - seen.top : 0;
+  if (scrollsAlone(scroller)) scroller.scrollTop += by;
+  else scrollBy(0, by);
+}
+
+/** Reports whether the map scrolls by itself. On a narrow page the style sheet has it scroll with the page. */
+function scrollsAlone(scroller: HTMLElement): boolean {
+  return getComputedStyle(scroller).overflowY !== "visible";
+}
+
+/** The part of the map that the canvas covers: a canvas can't be as high as the map of a large cluster. */
+function seenPart(scroller: HTMLElement): { top: number; height: number } {
+  if (scrollsAlone(scroller)) return { top: scroller.scrollTop, height: scroller.clientHeight };
+  const height = Math.min(scroller.clientHeight, innerHeight);
+  return { top: Math.min(Math.max(0, -scroller.getBoundingClientRect().top), scroller.clientHeight - height), height };
 }
 
 function useSizeOf(element: { current: HTMLDivElement | null }): { width: number; height: number } {
@@ -179,13 +193,17 @@ function useSizeOf(element: { current: HTMLDivElement | null }): { width: number
     const measure = () => {
       const current = element.current;
       if (!current) return;
-      const next = { width: current.clientWidth, height: current.clientHeight };
+      const next = { width: current.clientWidth, height: seenPart(current).height };
       setSize((old) => (old.width === next.width && old.height === next.height ? old : next));
     };
     measure();
     const observer = new ResizeObserver(measure);
     observer.observe(element.current!);
-    return () => observer.disconnect();
+    addEventListener("resize", measure);
+    return () => {
+      observer.disconnect();
+      removeEventListener("resize", measure);
+    };
   }, []);
   return size;
 }
@@ -202,10 +220,9 @@ function useCanvas(
     const context = target?.getContext("2d", { alpha: false });
     if (!target || !context || !scroller.current) return;
     const ratio = devicePixelRatio || 1;
-    fit(target, scroller.current.clientWidth, scroller.current.clientHeight, ratio);
-    paint(context, state.current.scene, {
-      width: scroller.current.clientWidth, height: scroller.current.clientHeight, scrollTop: scroller.current.scrollTop, ratio,
-    });
+    const seen = seenPart(scroller.current);
+    fit(target, scroller.current.clientWidth, seen.height, ratio);
+    paint(context, state.current.scene, { width: scroller.current.clientWidth, height: seen.height, scrollTop: seen.top, ratio });
   };
   const schedule = () => {
     if (state.current.frame === 0) state.current.frame = requestAnimationFrame(draw);
@@ -215,7 +232,13 @@ function useCanvas(
     if (width > 0) draw();
   }, [width, height]);
   useLayoutEffect(schedule);
-  useEffect(() => () => cancelAnimationFrame(state.current.frame), []);
+  useEffect(() => {
+    addEventListener("scroll", schedule, { passive: true });
+    return () => {
+      removeEventListener("scroll", schedule);
+      cancelAnimationFrame(state.current.frame);
+    };
+  }, []);
   return schedule;
 }
 

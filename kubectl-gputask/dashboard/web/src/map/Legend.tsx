@@ -32,10 +32,16 @@ export interface LegendProps {
   marks?: readonly Mark[];
   /** Without what the colours of busy GPUs tell. */
   brief?: boolean;
+  /** Shown on demand. */
+  folded?: boolean;
 }
 
 /** What the squares of a map mean. */
-export function Legend({ colourBy, priorities = [], marks = [], brief = false }: LegendProps): JSX.Element {
+export function Legend({ folded = false, ...props }: LegendProps): JSX.Element {
+  return folded ? <details><summary>Legend</summary><Squares {...props} /></details> : <Squares {...props} />;
+}
+
+function Squares({ colourBy, priorities = [], marks = [], brief = false }: LegendProps): JSX.Element {
   const palette = paletteOf(useTheme());
   const divided = (useSummary()?.total.divided ?? 0) > 0;
   return (
@@ -60,8 +66,7 @@ function Colours({ colourBy, priorities, palette }: { colourBy: ColourBy; priori
       return (
         <p class="legend-colours">
           <TaskNames palette={palette} />
-          <span>Pods of other controllers</span>
-          <Fill colours={[palette.unknown]} />
+          <span class="nowrap"><Fill colours={[palette.unknown]} /> Pods of other controllers</span>
         </p>
       );
     case "priority":

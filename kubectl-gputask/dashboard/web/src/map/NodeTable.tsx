@@ -7,6 +7,7 @@ import { useState } from "preact/hooks";
 import type { Node } from "../api";
 import { list } from "../format";
 import { Pages } from "../parts/Pages";
+import { Table } from "../parts/Table";
 import { freeGPUs } from "./cells";
 import { freeSlicesText } from "./slices";
 
@@ -22,27 +23,25 @@ export function NodeTable({ nodes, levels }: { nodes: readonly Node[]; levels: r
       <summary>Nodes as a table</summary>
       {open && (
         <>
-          <div class="table-scroll" tabIndex={0} role="group" aria-label="Nodes as a table">
-            <table>
-              <caption class="visually-hidden">The nodes of the map above with their free GPUs</caption>
-              <thead>
-                <tr>
-                  <th scope="col">Node</th><th scope="col">GPU model</th><th scope="col">Pool</th>
-                  {levels.map((level) => <th scope="col" key={level} class="capital">{level}</th>)}
-                  <th scope="col" class="numeric">Free GPUs</th><th scope="col" class="numeric">GPUs</th><th scope="col">Notice</th>
+          <Table label="Nodes as a table">
+            <caption class="visually-hidden">The nodes of the map above with their free GPUs</caption>
+            <thead>
+              <tr>
+                <th scope="col">Node</th><th scope="col">GPU model</th><th scope="col">Pool</th>
+                {levels.map((level) => <th scope="col" key={level} class="capital">{level}</th>)}
+                <th scope="col" class="numeric">Free GPUs</th><th scope="col" class="numeric">GPUs</th><th scope="col">Notice</th>
+              </tr>
+            </thead>
+            <tbody>
+              {nodes.slice(shown * perPage, (shown + 1) * perPage).map((node) => (
+                <tr key={node.name}>
+                  <th scope="row">{node.name}</th><td>{node.model || "–"}</td><td>{node.pool || "–"}</td>
+                  {levels.map((level, index) => <td key={level}>{list(node.domains)[index] || "–"}</td>)}
+                  <td class="numeric">{freeGPUs(node)}</td><td class="numeric">{list(node.gpus).length}</td><td>{notice(node)}</td>
                 </tr>
-              </thead>
-              <tbody>
-                {nodes.slice(shown * perPage, (shown + 1) * perPage).map((node) => (
-                  <tr key={node.name}>
-                    <th scope="row">{node.name}</th><td>{node.model || "–"}</td><td>{node.pool || "–"}</td>
-                    {levels.map((level, index) => <td key={level}>{list(node.domains)[index] || "–"}</td>)}
-                    <td class="numeric">{freeGPUs(node)}</td><td class="numeric">{list(node.gpus).length}</td><td>{notice(node)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+              ))}
+            </tbody>
+          </Table>
           <Pages page={shown} perPage={perPage} count={nodes.length} what="nodes" onPage={setPage} />
         </>
       )}

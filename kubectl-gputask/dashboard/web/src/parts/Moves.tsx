@@ -7,6 +7,7 @@ import type { Move, Place } from "../api";
 import { gpuTime, gpuIndices, list, number } from "../format";
 import { slicesText } from "../map/slices";
 import { links } from "../route";
+import { Table } from "./Table";
 
 const states: Record<string, string> = {
   "": "Not begun", Waiting: "Waits for its turn", Evicted: "Stopped, not yet there", Moved: "Moved",
@@ -19,30 +20,28 @@ export function MoveTable({ moves, withState = false, proposed = false }: { move
   if (all.length === 0) return null;
   const cost = all.reduce((sum, move) => sum + move.costGPUSeconds, 0);
   return (
-    <div class="table-scroll" tabIndex={0} role="group" aria-label="Moves">
-      <table>
-        <caption>{all.length === 1 ? "One move" : `${number(all.length)} moves, in this order`}, at a cost of <span title={`${number(cost)} GPU-seconds`}>{gpuTime(cost)}</span></caption>
-        <thead>
-          <tr>
-            <th scope="col" class="numeric">Step</th><th scope="col">Pod</th><th scope="col" class="numeric">GPUs</th>
-            <th scope="col">From</th><th scope="col">To</th>{withState && <th scope="col">State</th>}<th scope="col" class="numeric">Cost</th>
+    <Table label="Moves">
+      <caption>{all.length === 1 ? "One move" : `${number(all.length)} moves, in this order`}, at a cost of <span title={`${number(cost)} GPU-seconds`}>{gpuTime(cost)}</span></caption>
+      <thead>
+        <tr>
+          <th scope="col" class="numeric">Step</th><th scope="col">Pod</th><th scope="col" class="numeric">GPUs</th>
+          <th scope="col">From</th><th scope="col">To</th>{withState && <th scope="col">State</th>}<th scope="col" class="numeric">Cost</th>
+        </tr>
+      </thead>
+      <tbody>
+        {all.map((move, index) => (
+          <tr key={move.pod + index}>
+            <td class="numeric">{index + 1}</td>
+            <th scope="row">{move.task ? <a href={links.taskOf(move.task)}>{move.pod}</a> : move.pod}</th>
+            <td class="numeric">{move.gpus}</td>
+            <td><PlaceText place={move.from} /></td>
+            <td><PlaceText place={move.to} /></td>
+            {withState && <td>{proposed ? "Waits for approval" : states[move.state] ?? move.state}{move.reason && <small>{move.reason}</small>}</td>}
+            <td class="numeric" title={`${number(move.costGPUSeconds)} GPU-seconds`}>{gpuTime(move.costGPUSeconds)}</td>
           </tr>
-        </thead>
-        <tbody>
-          {all.map((move, index) => (
-            <tr key={move.pod + index}>
-              <td class="numeric">{index + 1}</td>
-              <th scope="row">{move.task ? <a href={links.taskOf(move.task)}>{move.pod}</a> : move.pod}</th>
-              <td class="numeric">{move.gpus}</td>
-              <td><PlaceText place={move.from} /></td>
-              <td><PlaceText place={move.to} /></td>
-              {withState && <td>{proposed ? "Waits for approval" : states[move.state] ?? move.state}{move.reason && <small>{move.reason}</small>}</td>}
-              <td class="numeric" title={`${number(move.costGPUSeconds)} GPU-seconds`}>{gpuTime(move.costGPUSeconds)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+        ))}
+      </tbody>
+    </Table>
   );
 }
 

@@ -31,7 +31,7 @@ export function Result({ moves, places, placed }: Props): JSX.Element | null {
       {list(places).length > 0 && <h3>{placed ? "Where it runs" : "Where it would go"}</h3>}
       <PlaceList places={places} />
       <PlaceMap label={placed ? "The nodes that it runs on, with its GPUs marked." : "The nodes that it would use, with the GPUs marked."} nodes={nodes.rows} names={names} marks={marks} version={nodes.changes} />
-      <Legend colourBy="task" brief marks={(["from", "to", "new"] as const).filter((kind) => kinds.has(kind) && !placed)} />
+      <Legend colourBy="task" brief folded marks={(["from", "to", "new"] as const).filter((kind) => kinds.has(kind) && !placed)} />
     </>
   );
 }

@@ -5,11 +5,12 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
 import type { Member, Span } from "../api";
-import { clockTime, duration, gpuIndices, list, number } from "../format";
+import { clockTime, clockTimes, duration, gpuIndices, list, number } from "../format";
 import { slicesText } from "../map/slices";
 import { useTick } from "../page";
 import { PhaseBadge } from "./Badge";
 import { Pages } from "./Pages";
+import { Table } from "./Table";
 import { Clock, Lasted } from "./Time";
 
 const perPage = 40;
@@ -40,9 +41,6 @@ export function Timeline({ members }: { members: readonly Member[] }): JSX.Eleme
   const shown = members.slice(page * perPage, (page + 1) * perPage);
   return (
     <>
-      <ul class="timeline-legend" aria-hidden="true">
-        {Object.entries(states).map(([state, { letter, text }]) => <li key={state}><i class={`span ${state.toLowerCase()}`}>{letter}</i>{text}</li>)}
-      </ul>
       <div class="timeline" role="img" aria-label="Timeline of the Pods. The table below tells the same.">
         {shown.map((member) => (
           <div class="timeline-row" key={member.name}>
@@ -52,6 +50,7 @@ export function Timeline({ members }: { members: readonly Member[] }): JSX.Eleme
         ))}
         <Axis range={range} now={now} />
       </div>
+      <Legend members={shown} />
       <Pages page={page} perPage={perPage} count={members.length} what="Pods" onPage={setPage} />
       <MemberTable members={shown} />
       <SpanTable members={shown} />
@@ -72,6 +71,16 @@ function Bar({ span, range, now }: { span: Span; range: Range; now: Date }): JSX
   );
 }
 
+/** What the letters mean that are seen. */
+function Legend({ members }: { members: readonly Member[] }): JSX.Element {
+  const seen = new Set<string>(members.flatMap((member) => list(member.spans).map((span) => span.state)));
+  return (
+    <ul class="timeline-legend" aria-hidden="true">
+      {Object.entries(states).map(([state, { letter, text }]) => seen.has(state) && <li key={state}><i class={`span ${state.toLowerCase()}`}>{letter}</i>{text}</li>)}
+    </ul>
+  );
+}
+
 /** How a Pod ended lasts no time. */
 function isEnd(span: Span): boolean {
   return !["Waiting", "Starting", "Running"].includes(span.state);
@@ -88,14 +97,12 @@ function spanText(span: Span, from: number, to: number, now: Date): string {
 
 function Axis({ range, now }: { range: Range; now: Date }): JSX.Element {
   const ticks = [0, 0.25, 0.5, 0.75, 1];
+  const texts = clockTimes(ticks.map((part) => new Date(range.from + part * (range.to - range.from))), now);
   return (
     <div class="timeline-row axis">
       <span class="timeline-name" />
       <div class="timeline-axis">
-        {ticks.map((part) => {
-          const time = new Date(range.from + part * (range.to - range.from));
-          return <span key={part} style={{ left: `${part * 100}%` }}>{part === 1 && range.to >= now.getTime() - 1000 ? "now" : clockTime(time, now)}</span>;
-        })}
+        {ticks.map((part, index) => <span key={part} style={{ left: `${part * 100}%` }}>{part === 1 && range.to >= now.getTime() - 1000 ? "now" : texts[index]}</span>)}
       </div>
     </div>
   );
@@ -103,20 +110,18 @@ function Axis({ range, now }: { range: Range; now: Date }): JSX.Element {
 
 function MemberTable({ members }: { members: readonly Member[] }): JSX.Element {
   return (
-    <div class="table-scroll" tabIndex={0} role="group" aria-label="Pods">
-      <table>
-        <caption class="visually-hidden">The Pods of the task now</caption>
-        <thead><tr><th scope="col">Pod</th><th scope="col">Phase</th><th scope="col">Node</th><th scope="col">GPUs</th><th scope="col">Reason</th></tr></thead>
-        <tbody>
-          {members.map((member) => (
-            <tr key={member.name}>
-              <th scope="row">{member.name}</th><td><PhaseBadge phase={member.phase} /></td><td>{member.node || "–"}</td>
-              <td>{list(member.gpus).length > 0 ? gpuIndices(list(member.gpus)) : slicesText(member.slices) || "–"}</td><td class="message">{member.reason || "–"}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table label="Pods">
+      <caption class="visually-hidden">The Pods of the task now</caption>
+      <thead><tr><th scope="col">Pod</th><th scope="col">Phase</th><th scope="col">Node</th><th scope="col">GPUs</th><th scope="col">Reason</th></tr></thead>
+      <tbody>
+        {members.map((member) => (
+          <tr key={member.name}>
+            <th scope="row">{member.name}</th><td class="state"><PhaseBadge phase={member.phase} /></td><td>{member.node || "–"}</td>
+            <td>{list(member.gpus).length > 0 ? gpuIndices(list(member.gpus)) : slicesText(member.slices) || "–"}</td><td class="message">{member.reason || "–"}</td>
+          </tr>
+        ))}
+      </tbody>
+    </Table>
   );
 }
 
@@ -127,21 +132,19 @@ function SpanTable({ members }: { members: readonly Member[] }): JSX.Element {
     <details class="as-table" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>Timeline as a table</summary>
       {open && (
-        <div class="table-scroll" tabIndex={0} role="group" aria-label="Timeline as a table">
-          <table>
-            <caption class="visually-hidden">What the Pods have done, {number(rows.length)} entries</caption>
-            <thead><tr><th scope="col">Pod</th><th scope="col">State</th><th scope="col">From</th><th scope="col">Lasted</th><th scope="col">Node</th><th scope="col">Note</th></tr></thead>
-            <tbody>
-              {rows.map(({ member, span }, index) => (
-                <tr key={index}>
-                  <th scope="row">{member.name}</th><td>{states[span.state]?.text ?? span.state}</td><td class="nowrap"><Clock at={span.from} /></td>
-                  <td class="nowrap">{isEnd(span) ? "–" : <Lasted from={span.from} to={span.to} />}</td><td>{span.node || "–"}</td>
-                  <td class="message">{[span.begin ? `after it was ${span.begin}` : "", span.note ?? ""].filter((part) => part !== "").join("; ") || "–"}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Timeline as a table">
+          <caption class="visually-hidden">What the Pods have done, {number(rows.length)} entries</caption>
+          <thead><tr><th scope="col">Pod</th><th scope="col">State</th><th scope="col">From</th><th scope="col">Lasted</th><th scope="col">Node</th><th scope="col">Note</th></tr></thead>
+          <tbody>
+            {rows.map(({ member, span }, index) => (
+              <tr key={index}>
+                <th scope="row">{member.name}</th><td>{states[span.state]?.text ?? span.state}</td><td class="nowrap"><Clock at={span.from} /></td>
+                <td class="nowrap">{isEnd(span) ? "–" : <Lasted from={span.from} to={span.to} />}</td><td>{span.node || "–"}</td>
+                <td class="message">{[span.begin ? `after it was ${span.begin}` : "", span.note ?? ""].filter((part) => part !== "").join("; ") || "–"}</td>
+              </tr>
+            ))}
+          </tbody>
+        </Table>
       )}
     </details>
   );

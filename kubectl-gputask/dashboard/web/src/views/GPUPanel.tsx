@@ -9,6 +9,7 @@ import { list } from "../format";
 import { useFetched, useRow } from "../page";
 import { Facts } from "../parts/Facts";
 import { Failed, Loading } from "../parts/Notes";
+import { Table } from "../parts/Table";
 import { Time } from "../parts/Time";
 import { links } from "../route";
 
@@ -67,17 +68,15 @@ function Slices({ slices }: { slices: readonly GPUSlice[] }): JSX.Element {
   return (
     <>
       <h3>Its MIG slices</h3>
-      <div class="table-scroll" tabIndex={0} role="group" aria-label="MIG slices of the GPU">
-        <table>
-          <caption class="visually-hidden">The MIG slices of the GPU, and which Pod has each</caption>
-          <thead><tr><th scope="col">Profile</th><th scope="col">Memory</th><th scope="col">Held by</th></tr></thead>
-          <tbody>
-            {slices.map((slice) => (
-              <tr key={slice.uuid}><th scope="row" title={slice.uuid}>{slice.profile}</th><td>{slice.memory}</td><td>{slice.pod ?? (useTexts[slice.use] ?? slice.use)}</td></tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label="MIG slices of the GPU">
+        <caption class="visually-hidden">The MIG slices of the GPU, and which Pod has each</caption>
+        <thead><tr><th scope="col">Profile</th><th scope="col">Memory</th><th scope="col">Held by</th></tr></thead>
+        <tbody>
+          {slices.map((slice) => (
+            <tr key={slice.uuid}><th scope="row" title={slice.uuid}>{slice.profile}</th><td>{slice.memory}</td><td>{slice.pod ?? (useTexts[slice.use] ?? slice.use)}</td></tr>
+          ))}
+        </tbody>
+      </Table>
     </>
   );
 }

@@ -10,6 +10,7 @@ import { useCollection } from "../page";
 import { PlanBadge } from "../parts/Badge";
 import { Empty } from "../parts/Notes";
 import { Pages } from "../parts/Pages";
+import { Table } from "../parts/Table";
 import { Time } from "../parts/Time";
 import { links } from "../route";
 
@@ -30,13 +31,11 @@ export function PlansView(): JSX.Element {
       </p>
       <section class="card" aria-label="Plans">
         {sorted.length === 0 ? <Empty>There are no plans: nothing has to be moved.</Empty> : (
-          <div class="table-scroll" tabIndex={0} role="group" aria-label="Plans">
-            <table>
-              <caption class="visually-hidden">Plans: those that are not finished, then the others, the newest first</caption>
-              <thead><tr><th scope="col">Phase</th><th scope="col">Plan</th><th scope="col">Reason</th><th scope="col" class="numeric">Moves</th><th scope="col" class="numeric">Cost</th><th scope="col">Gain</th><th scope="col">Created</th></tr></thead>
-              <tbody>{sorted.slice(shown * perPage, (shown + 1) * perPage).map((plan) => <Row key={plan.name} plan={plan} />)}</tbody>
-            </table>
-          </div>
+          <Table label="Plans">
+            <caption class="visually-hidden">Plans: those that are not finished, then the others, the newest first</caption>
+            <thead><tr><th scope="col">Phase</th><th scope="col">Plan</th><th scope="col">Reason</th><th scope="col" class="numeric">Moves</th><th scope="col" class="numeric">Cost</th><th scope="col">Gain</th><th scope="col">Created</th></tr></thead>
+            <tbody>{sorted.slice(shown * perPage, (shown + 1) * perPage).map((plan) => <Row key={plan.name} plan={plan} />)}</tbody>
+          </Table>
         )}
         <Pages page={shown} perPage={perPage} count={sorted.length} what="plans" onPage={setPage} />
       </section>
@@ -47,7 +46,7 @@ export function PlansView(): JSX.Element {
 function Row({ plan }: { plan: Plan }): JSX.Element {
   return (
     <tr>
-      <td><PlanBadge phase={plan.phase} /></td>
+      <td class="state"><PlanBadge phase={plan.phase} /></td>
       <th scope="row"><a class="name" href={links.plan(plan.name)}>{plan.name}</a></th>
       <td class="message">{plan.reason}{plan.for && <small>for <a href={links.taskOf(plan.for)}>{plan.for}</a></small>}</td>
       <td class="numeric">{number(list(plan.moves).length)}</td>

@@ -9,6 +9,7 @@ import { gpus, list, number, shareUsed } from "../format";
 import { useCollection } from "../page";
 import { Note } from "../parts/Notes";
 import { QueueBar } from "../parts/QueueBar";
+import { Table } from "../parts/Table";
 
 /** What each queue has, as a tree. */
 export function Queues(): JSX.Element {
@@ -23,15 +24,13 @@ export function Queues(): JSX.Element {
             <span><i class="bar-used" />used</span><span><i class="bar-borrowed" />borrowed</span>
             <span><i class="bar-guaranteed" />guaranteed</span><span><i class="bar-limit" />limit</span>
           </p>
-          <div class="table-scroll" tabIndex={0} role="group" aria-label="Queues">
-            <table class="queues">
-              <caption class="visually-hidden">What each queue uses, may use, and waits for</caption>
-              <thead>
-                <tr><th scope="col">Queue</th><th scope="col">GPUs</th><th scope="col">Fair share</th><th scope="col" class="numeric">Waiting</th><th scope="col" class="numeric">Running</th></tr>
-              </thead>
-              <tbody>{sorted.map((queue) => <Row key={queue.name} queue={queue} />)}</tbody>
-            </table>
-          </div>
+          <Table label="Queues" class="queues">
+            <caption class="visually-hidden">What each queue uses, may use, and waits for</caption>
+            <thead>
+              <tr><th scope="col">Queue</th><th scope="col">GPUs</th><th scope="col">Fair share</th><th scope="col" class="numeric">Waiting</th><th scope="col" class="numeric">Running</th></tr>
+            </thead>
+            <tbody>{sorted.map((queue) => <Row key={queue.name} queue={queue} />)}</tbody>
+          </Table>
         </>
       )}
     </section>

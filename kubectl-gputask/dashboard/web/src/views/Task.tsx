@@ -3,20 +3,22 @@
 
 import type { ComponentChildren, JSX } from "preact";
 
-import type { Condition, Event, Explanation, Task, TaskDetails } from "../api";
+import type { Condition, Event, Explanation, Line, Plan, Task, TaskDetails } from "../api";
 import { taskPath } from "../client";
-import { list, number } from "../format";
-import { useFetched, useRow } from "../page";
+import { counted, gpuTime, list, number } from "../format";
+import { useCollection, useFetched, useRow, useTaskNames } from "../page";
 import { Actions } from "../parts/Actions";
 import { PhaseBadge } from "../parts/Badge";
 import { CopyButton } from "../parts/Copy";
-import { Facts, Lines, Remedies } from "../parts/Facts";
+import { Facts, Remedies, type Fact } from "../parts/Facts";
 import { Logs } from "../parts/Logs";
 import { Empty, Failed, Loading } from "../parts/Notes";
 import { Result } from "../parts/Result";
+import { Table } from "../parts/Table";
 import { Time } from "../parts/Time";
 import { Timeline } from "../parts/Timeline";
 import { links } from "../route";
+import { isOver } from "./Plans";
 import { asksFor } from "./Tasks";
 
 export function TaskView({ namespace, name }: { namespace: string; name: string }): JSX.Element {
@@ -30,7 +32,7 @@ export function TaskView({ namespace, name }: { namespace: string; name: string 
     <>
       <p class="crumbs"><a href={links.tasks}>Tasks</a></p>
       <div class="title-line">
-        <h1>{namespace}/{name}</h1>
+        <h1>{useTaskNames()(namespace, name)}</h1>
         {task && <PhaseBadge phase={task.phase} />}
       </div>
       {task?.message && !explains(details.value) && <p class="lead">{task.message}</p>}
@@ -43,30 +45,66 @@ export function TaskView({ namespace, name }: { namespace: string; name: string 
 
 function Details({ details, task, path, reload }: { details: TaskDetails; task: Task; path: string; reload: () => void }): JSX.Element {
   const members = list(details.members);
+  const { explanation } = details;
+  const answer = <Answer explanation={explanation} task={task} />;
+  const pods = <Card title="Pods">{members.length > 0 ? <Timeline members={members} /> : <Empty>It has no Pods yet.</Empty>}</Card>;
+  const logs = <Card title="Logs"><Logs path={`${path}/logs`} members={members} /></Card>;
   return (
     <>
       <Actions actions={list(details.actions)} path={path} uid={task.uid} onDone={reload} />
-      <section class="card" aria-label="The task">
-        <TaskFacts task={task} />
-      </section>
-      {details.explanation && <ExplanationCard explanation={details.explanation} />}
-      <Card title="Timeline">{members.length > 0 ? <Timeline members={members} /> : <Empty>It has no Pods yet.</Empty>}</Card>
-      <Card title="Logs">
-        <Logs path={`${path}/logs`} members={members} />
-      </Card>
-      <Card title="Conditions"><Conditions conditions={list(details.conditions)} /></Card>
-      <Card title="Events"><Events events={list(details.events)} /></Card>
-      <section class="card" aria-label="Manifest">
-        <details>
-          <summary>Manifest</summary>
-          <div class="manifest-tools">
-            <CopyButton text={() => details.manifest} what="the manifest" />
-            <a href={links.whatIfFrom(task.namespace, task.name)}>Ask what would become of a task with this manifest</a>
-          </div>
-          <pre class="manifest" tabIndex={0} role="group" aria-label="Manifest as YAML">{details.manifest}</pre>
-        </details>
-      </section>
+      {hasRun(task) ? <>{logs}{pods}{answer}</> : <>{answer}{pods}{logs}</>}
+      {explanation && (list(explanation.places).length > 0 || list(explanation.moves).length > 0) && (
+        <section class="card places-card" aria-label="On the map"><Result moves={explanation.moves} places={explanation.places} placed={explanation.placed} /></section>
+      )}
+      <Folded title="Conditions" count={list(details.conditions).length}><Conditions conditions={list(details.conditions)} /></Folded>
+      <Folded title="Events" count={list(details.events).length}><Events events={list(details.events)} /></Folded>
+      <Folded title="Manifest">
+        <div class="manifest-tools">
+          <CopyButton text={() => details.manifest} what="the manifest" />
+          <a href={links.whatIfFrom(task.namespace, task.name)}>Ask what would become of a task with this manifest</a>
+        </div>
+        <pre class="manifest" tabIndex={0} role="group" aria-label="Manifest as YAML">{details.manifest}</pre>
+      </Folded>
     </>
+  );
+}
+
+/** Reports whether logs are what people look for first. */
+function hasRun(task: Task): boolean {
+  return task.phase === "Running" || task.phase === "Failed" || task.phase === "Succeeded";
+}
+
+/** Why the task is in its state, the plan that waits for somebody, what would help, and all else that is known of it. */
+function Answer({ explanation, task }: { explanation: Explanation | undefined; task: Task }): JSX.Element {
+  const plans = [...useCollection("plans").rows.values()].filter((plan) => plan.for === `${task.namespace}/${task.name}` && !isOver(plan));
+  return (
+    <section class="card" aria-labelledby="explanation">
+      <h2 id="explanation" class="headline">{explanation?.headline ?? "The task"}</h2>
+      {plans.map((plan) => <PlanFor key={plan.name} plan={plan} />)}
+      <Remedies remedies={explanation?.remedies} />
+      <TaskFacts task={task} lines={list(explanation?.lines).filter(({ label }) => label !== "Plan" || plans.length === 0)} />
+    </section>
+  );
+}
+
+/** A plan that makes room for the task, and where to approve it. */
+function PlanFor({ plan }: { plan: Plan }): JSX.Element {
+  const waits = plan.phase === "Proposed" && !plan.approved && !plan.aborted;
+  return (
+    <p class="note attention">
+      <span>
+        Plan <a href={links.plan(plan.name)}>{plan.name}</a> {waits ? "would make" : "makes"} room for it: {counted(list(plan.moves).length, "move")}, at a cost of {gpuTime(plan.costGPUSeconds)}.
+      </span>
+      {waits && <a class="button primary" href={links.plan(plan.name)}>Look and approve</a>}
+    </p>
+  );
+}
+
+function Folded({ title, count, children }: { title: string; count?: number; children: ComponentChildren }): JSX.Element {
+  return (
+    <section class="card" aria-label={title}>
+      <details><summary>{title}{count !== undefined && ` (${number(count)})`}</summary>{children}</details>
+    </section>
   );
 }
 
@@ -75,23 +113,22 @@ function Card({ title, children }: { title: string; children: ComponentChildren 
   return <section class="card" aria-labelledby={id}><h2 id={id}>{title}</h2>{children}</section>;
 }
 
-function TaskFacts({ task }: { task: Task }): JSX.Element {
-  return (
-    <Facts
-      facts={[
-        { label: "Asks for", value: asksFor(task) },
-        { label: "Pods", value: task.podsNow },
-        { label: "Priority", value: task.priority },
-        { label: "Queue", value: task.queue },
-        list(task.nodes).length > 0 && { label: list(task.nodes).length === 1 ? "Node" : "Nodes", value: <Nodes names={list(task.nodes)} /> },
-        { label: "Created", value: <Time at={task.created} /> },
-        task.started !== undefined && { label: "Started", value: <Time at={task.started} /> },
-        task.finished !== undefined && { label: "Finished", value: <Time at={task.finished} /> },
-        task.restarts > 0 && { label: "Restarts", value: number(task.restarts) },
-        task.moves > 0 && { label: "Moves", value: number(task.moves) },
-      ]}
-    />
-  );
+/** What the explanation says, and of the task what that leaves out. */
+function TaskFacts({ task, lines }: { task: Task; lines: readonly Line[] }): JSX.Element {
+  const told = new Set(lines.map(({ label }) => label));
+  const more: (Fact | false)[] = [
+    { label: "Asks for", value: asksFor(task) },
+    { label: "Pods", value: task.podsNow },
+    { label: "Priority", value: task.priority },
+    { label: "Queue", value: task.queue },
+    list(task.nodes).length > 0 && { label: list(task.nodes).length === 1 ? "Node" : "Nodes", value: <Nodes names={list(task.nodes)} /> },
+    { label: "Created", value: <Time at={task.created} /> },
+    task.started !== undefined && { label: "Started", value: <Time at={task.started} /> },
+    task.finished !== undefined && { label: "Finished", value: <Time at={task.finished} /> },
+    task.restarts > 0 && { label: "Restarts", value: number(task.restarts) },
+    task.moves > 0 && { label: "Moves", value: number(task.moves) },
+  ];
+  return <Facts facts={[...lines.map(({ label, text }) => ({ label, value: text })), ...more.filter((fact) => fact && !told.has(fact.label))]} />;
 }
 
 function Nodes({ names }: { names: readonly string[] }): JSX.Element {
@@ -104,54 +141,39 @@ function Nodes({ names }: { names: readonly string[] }): JSX.Element {
   );
 }
 
-function ExplanationCard({ explanation }: { explanation: Explanation }): JSX.Element {
-  return (
-    <section class="card" aria-labelledby="explanation">
-      <h2 id="explanation">{explanation.headline}</h2>
-      <Lines lines={explanation.lines} />
-      <Remedies remedies={explanation.remedies} />
-      <Result moves={explanation.moves} places={explanation.places} placed={explanation.placed} />
-    </section>
-  );
-}
-
 function Conditions({ conditions }: { conditions: readonly Condition[] }): JSX.Element {
   if (conditions.length === 0) return <Empty>None.</Empty>;
   return (
-    <div class="table-scroll" tabIndex={0} role="group" aria-label="Conditions">
-      <table>
-        <caption class="visually-hidden">Conditions of the task</caption>
-        <thead><tr><th scope="col">Type</th><th scope="col">Status</th><th scope="col">Since</th><th scope="col">Reason</th><th scope="col">Message</th></tr></thead>
-        <tbody>
-          {conditions.map((condition) => (
-            <tr key={condition.type}>
-              <th scope="row">{condition.type}</th><td>{condition.status}</td><td class="nowrap"><Time at={condition.lastTransitionTime} /></td>
-              <td>{condition.reason || "–"}</td><td class="message">{condition.message || "–"}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table label="Conditions">
+      <caption class="visually-hidden">Conditions of the task</caption>
+      <thead><tr><th scope="col">Type</th><th scope="col">Status</th><th scope="col">Since</th><th scope="col">Reason</th><th scope="col">Message</th></tr></thead>
+      <tbody>
+        {conditions.map((condition) => (
+          <tr key={condition.type}>
+            <th scope="row">{condition.type}</th><td>{condition.status}</td><td class="nowrap"><Time at={condition.lastTransitionTime} /></td>
+            <td>{condition.reason || "–"}</td><td class="message">{condition.message || "–"}</td>
+          </tr>
+        ))}
+      </tbody>
+    </Table>
   );
 }
 
 function Events({ events }: { events: readonly Event[] }): JSX.Element {
   if (events.length === 0) return <Empty>None. Kubernetes keeps Events for an hour by default.</Empty>;
   return (
-    <div class="table-scroll" tabIndex={0} role="group" aria-label="Events">
-      <table>
-        <caption class="visually-hidden">Events of the task and its Pods</caption>
-        <thead><tr><th scope="col">Time</th><th scope="col">Type</th><th scope="col">Object</th><th scope="col">Reason</th><th scope="col">Message</th></tr></thead>
-        <tbody>
-          {events.map((event, index) => (
-            <tr key={event.time + index} class={event.type === "Warning" ? "warning" : ""}>
-              <td class="nowrap"><Time at={event.time} />{event.count > 1 && <small>{number(event.count)} times</small>}</td>
-              <td>{event.type}</td><td>{event.object}</td><td>{event.reason}</td><td class="message">{event.message}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table label="Events">
+      <caption class="visually-hidden">Events of the task and its Pods</caption>
+      <thead><tr><th scope="col">Time</th><th scope="col">Type</th><th scope="col">Object</th><th scope="col">Reason</th><th scope="col">Message</th></tr></thead>
+      <tbody>
+        {events.map((event, index) => (
+          <tr key={event.time + index} class={event.type === "Warning" ? "warning" : ""}>
+            <td class="nowrap"><Time at={event.time} />{event.count > 1 && <small>{number(event.count)} times</small>}</td>
+            <td>{event.type}</td><td>{event.object}</td><td>{event.reason}</td><td class="message">{event.message}</td>
+          </tr>
+        ))}
+      </tbody>
+    </Table>
   );
 }
 

@@ -5,6 +5,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/utils/ptr"
 
 	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 )
@@ -33,6 +35,8 @@ type Clients struct {
 	Config *rest.Config
 	// Namespace is the namespace selected by the flags or the kubeconfig.
 	Namespace string
+	// Context is the context of the kubeconfig; empty without one.
+	Context string
 }
 
 // A command lists several resources at once; client-go's default limits would slow it
@@ -51,11 +55,21 @@ func Connect(flags *genericclioptions.ConfigFlags) (*Clients, error) {
 	if err := noCluster(flags, config); err != nil {
 		return nil, err
 	}
-	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
+	kubeconfig := flags.ToRawKubeConfigLoader()
+	namespace, _, err := kubeconfig.Namespace()
 	if err != nil {
 		return nil, fmt.Errorf("reading the namespace of the kubeconfig: %w", err)
 	}
-	return newClients(config, namespace)
+	known, err := kubeconfig.RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading the context of the kubeconfig: %w", err)
+	}
+	clients, err := newClients(config, namespace)
+	if err != nil {
+		return nil, err
+	}
+	clients.Context = cmp.Or(ptr.Deref(flags.Context, ""), known.CurrentContext)
+	return clients, nil
 }
 
 // WithToken connects to the same API server as a configuration, with a token of somebody else and no other credentials.

@@ -218,8 +218,8 @@ func (f *feed) build(now time.Time) (rows.Set, rows.Sample) {
 // known returns what of the summary does not come from the cluster's objects.
 func (f *feed) known() rows.Summary {
 	summary := rows.Summary{
-		Server: f.options.Clients.Config.Host, User: f.options.User, Namespace: f.options.Clients.Namespace, Connected: true,
-		Levels: []string{}, Models: []analysis.Model{}, WaitingGPUs: "0", Prometheus: f.options.Prometheus != nil, Journal: f.options.Journal != nil,
+		Server: f.options.Clients.Config.Host, Context: f.options.Clients.Context, User: f.options.User, Namespace: f.options.Clients.Namespace,
+		Connected: true, Levels: []string{}, Models: []analysis.Model{}, WaitingGPUs: "0", Prometheus: f.options.Prometheus != nil, Journal: f.options.Journal != nil,
 	}
 	if trouble, since := f.health.trouble(); trouble != "" {
 		summary.Connected, summary.Trouble, summary.TroubleSince = false, trouble, &metav1.Time{Time: since}

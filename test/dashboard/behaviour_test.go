@@ -91,6 +91,33 @@ func TestSuspendResumeRerunAndDelete(t *testing.T) {
 	p.quiet()
 }
 
+// TestSeveralTasksAreChangedAtOnce deletes one of them behind the page's back, which the page tells by name.
+func TestSeveralTasksAreChangedAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"many-1", "many-2", "many-3"} {
+		create(t, small(name))
+	}
+	p := open(t, serve(t, shared.Kubeconfig()), "#/tasks?find=many-&sort=-name")
+	p.until("they are sorted as the address says", "[...document.querySelectorAll('tbody .name')].map(one => one.innerText).join() === 'many-3,many-2,many-1'")
+	p.click("Name")
+	p.until("they are sorted the other way round", "[...document.querySelectorAll('tbody .name')].map(one => one.innerText).join() === 'many-1,many-2,many-3'")
+	p.until("the address says so", "location.hash === '#/tasks?find=many-&sort=name'")
+	p.until("and so does the heading", "document.querySelector('[aria-sort=ascending]').innerText.startsWith('Name')")
+	p.do(evaluate("document.querySelector('thead input').click()"))
+	p.see("3 tasks selected")
+	p.confirm("Suspend", "kubectl gputask suspend many-1 many-2 many-3 --namespace default")
+	p.until("all are suspended", "[...document.querySelectorAll('tbody .state')].filter(one => one.innerText.includes('Suspended')).length === 3")
+	p.do(evaluate("document.querySelector('thead input').click()"))
+	p.click("Delete")
+	p.see("Delete 3 tasks and their Pods?")
+	remove(t, small("many-2"))
+	p.until("it is gone", "[...document.querySelectorAll('tbody .name')].length === 2")
+	p.do(evaluate("[...document.querySelectorAll('dialog[open] button')].at(-1).click()"))
+	p.see("default/many-2: ")
+	p.until("the others are deleted", "[...document.querySelectorAll('tbody .name')].length === 0")
+	p.quiet()
+}
+
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for begin := time.Now(); !holds(); time.Sleep(pollEvery) {
@@ -145,7 +172,9 @@ func TestAWaitingGangIsExplained(t *testing.T) {
 	p := open(t, serve(t, shared.Kubeconfig()), "#/queue")
 	p.see("evaluate")
 	p.do(evaluate("[...document.querySelectorAll('a')].find(one => one.innerText.includes('evaluate')).click()"))
-	p.see("3 × 4 GPUs of a100-40gb", "would let it start", "with 2 more free GPUs", "Free")
+	p.see("3 Pods, each 4 GPUs of a100-40gb", "would let it start", "with 2 more free GPUs", "Free")
+	p.click("Look and approve")
+	p.see("Before and after", "Approve")
 	p.quiet()
 }
 
@@ -286,7 +315,7 @@ func TestAUserWithTheRightsOfANamespaceSeesItsTasks(t *testing.T) {
 	p := open(t, serve(t, kubeconfig), "#/tasks")
 	p.see("pretrain", "Nodes, plans and other namespaces are not shown")
 	p.goTo("#/tasks/default/evaluate")
-	p.see("3 × 4 GPUs of a100-40gb")
+	p.see("3 Pods, each 4 GPUs of a100-40gb")
 	p.ask("Suspend", "kubectl gputask suspend evaluate --namespace default")
 	p.see(`cannot patch resource "gputasks"`)
 	p.quiet()

@@ -31,6 +31,7 @@ const (
 // Summary is the only row of its collection; its key is empty.
 type Summary struct {
 	Server       string           `json:"server"`
+	Context      string           `json:"context,omitempty"`
 	User         string           `json:"user,omitempty"`
 	Namespace    string           `json:"namespace"`
 	Connected    bool             `json:"connected"`
@@ -114,6 +115,8 @@ type Task struct {
 	Started  *metav1.Time `json:"started,omitempty"`
 	Finished *metav1.Time `json:"finished,omitempty"`
 	Nodes    []string     `json:"nodes,omitempty"`
+	// Labels are what people find their tasks by.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // Entry is something that waits for GPUs.

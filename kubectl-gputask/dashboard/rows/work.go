@@ -38,8 +38,8 @@ func TaskRow(task *clusterview.Task) *Task {
 	row := &Task{
 		Namespace: task.Namespace, Name: task.Name, UID: string(task.UID), Version: versionOf(task), Phase: string(status.Phase), Message: status.Message,
 		GPU: task.Spec.GPU, Asks: show.Amount(task.GPUTask), Profile: task.Spec.GPUProfile, PodsNow: show.Pods(task.GPUTask), Restarts: int(status.Restarts),
-		Moves: int(status.Moves), Priority: task.Spec.Priority, Queue: task.Spec.Queue, Created: task.CreationTimestamp, Started: startOf(status),
-		Finished: status.CompletionTime, Nodes: status.Nodes,
+		Moves: int(status.Moves), Priority: task.Spec.Priority, Queue: task.Spec.Queue, Labels: task.Labels, Created: task.CreationTimestamp,
+		Started: startOf(status), Finished: status.CompletionTime, Nodes: status.Nodes,
 	}
 	if len(task.Pods) > 0 && row.Queue == "" {
 		row.Queue = task.Pods[0].Labels[v1.LabelQueue]

@@ -53,7 +53,7 @@ ${task.gpu ? `  gpu: ${task.gpu}\n` : ""}  gpu-amount: "${task.amount}"
 
 function explanationOf(task, nodes) {
   return {
-    headline: `${task.namespace}/${task.name} is pending for 12 min: it fits after 2 moves`,
+    headline: "It is pending for 12m: it fits after 2 moves.",
     lines: [
       { label: "Asks for", text: `${task.pods} Pods, each ${task.amount} GPUs of ${task.gpu ?? "any model"}; all of them together` },
       { label: "Priority", text: "gpu-high-priority (100)" },

@@ -38,7 +38,7 @@ let found = 0;
 let looked = 0;
 try {
   for (const theme of ["light", "dark"]) {
-    for (const [width, height] of [[1440, 900], [900, 700]]) {
+    for (const [width, height] of [[1440, 900], [900, 700], [390, 844]]) {
       await page.call("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile: false });
       await page.call("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: theme }] });
       for (const [hash, presses = []] of views) await look(hash, presses, `${hash} ${presses.join(", ")} (${theme}, ${width} wide)`);

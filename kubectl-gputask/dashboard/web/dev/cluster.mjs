@@ -112,7 +112,7 @@ export function makeSummary(nodes) {
     for (const one of [total, sum]) add(one, node);
   }
   return {
-    server: "https://gpu-cluster.example.com:6443", user: "anna@example.com", namespace: "default", connected: true,
+    server: "https://gpu-cluster.example.com:6443", context: "gpu-lab", user: "anna@example.com", namespace: "default", connected: true,
     levels: ["zone", "leaf"], models: [...byModel.values()], total, waitingGPUs: "33.5", waitingTasks: 5,
     runningTasks: 41, strandedGPUs: 6, metered: true, prometheus: true, journal: true,
     problems: ["GPUTask research/broken can't be read: spec.gpu-amount is not a number."],
@@ -140,10 +140,11 @@ export function makeTasks(next) {
     tasks[`${one.namespace}/${one.name}`] = one;
   };
   put({ namespace: "default", name: "big", phase: "Waiting", gpu: "h100-80gb-hbm3", amount: "8", pods: 2, priority: "gpu-high-priority", queue: "team-vision", created: at(12), message: "It fits after 2 moves" });
-  put({ namespace: "vision", name: longName, phase: "Waiting", gpu: "a100-40gb", amount: "8", pods: 1, priority: "gpu-medium-priority", queue: "team-vision", created: at(45), message: "4 nodes have too few free GPUs, 3 have another GPU model" });
+  put({ namespace: "vision", name: longName, phase: "Waiting", gpu: "a100-40gb", amount: "8", pods: 1, priority: "gpu-medium-priority", queue: "team-vision", created: at(45), labels: { team: "vision", owner: "anna" }, message: "Pod 0 is pending: needs 8 GPUs of a100-40gb; 4 nodes have too few free GPUs, 3 have another GPU model; it would start with 6 more free GPUs on one node, or with 2 GPUs for each Pod" });
   put({ namespace: "speech", name: "asr-large", phase: "Waiting", amount: "4", pods: 2, queue: "team-speech", created: at(190), message: "Its queue is at its limit" });
   put({ namespace: "research", name: "notebook-share", phase: "Waiting", gpu: "rtx4090", amount: "0.5", created: at(3), message: "Waits for its turn" });
   put({ namespace: "research", name: "refused", phase: "Waiting", amount: "1", queue: "team-gone", created: at(500), message: "There is no queue team-gone" });
+  put({ namespace: "default", name: "just-failed", phase: "Failed", amount: "2", created: at(30), started: at(29), finished: at(20), message: "Pod just-failed-0 failed: exit code 137 (OOMKilled)" });
   put({ namespace: "default", name: "paused", phase: "Suspended", amount: "4", created: at(3000) });
   for (let i = 0; i < 41; i++) {
     const pods = 1 + Math.floor(next() * 4);
@@ -159,12 +160,12 @@ export function makeTasks(next) {
 export function makeWaiting() {
   const rows = {};
   const put = (row) => { rows[`${row.kind} ${row.namespace}/${row.name}`] = { position: row.turn + 1, pods: 1, priority: 0, refused: false, ...row }; };
-  put({ kind: "GPUTask", namespace: "default", name: "big", turn: 0, queue: "team-vision", position: 1, gpus: "16", model: "h100-80gb-hbm3", pods: 2, priority: 100, priorityClass: "gpu-high-priority", since: at(12), reason: "16 GPUs are free, but at most 4 together on one node (h100-0)", help: "2 moves would make room, at a cost of 0.04 GPU-hours: plan make-room-big-7h9sz waits for approval", estimatedStart: { earliest: at(-5), likely: at(-22), latest: at(-70) } });
+  put({ kind: "GPUTask", namespace: "default", name: "big", turn: 0, queue: "team-vision", position: 1, gpus: "16", model: "h100-80gb-hbm3", pods: 2, priority: 100, priorityClass: "gpu-high-priority", since: at(12), reason: "16 GPUs are free, but at most 4 together on one node (h100-0)", help: "approve plan make-room-big-7h9sz, which moves 2 running Pods for it", estimatedStart: { earliest: at(-5), likely: at(-22), latest: at(-70) } });
   put({ kind: "GPUTask", namespace: "vision", name: longName, turn: 1, queue: "team-vision", position: 2, gpus: "8", model: "a100-40gb", priority: 10, since: at(45), reason: "4 nodes have too few free GPUs, 3 have another GPU model", help: "6 more free GPUs on one node, or 2 GPUs for each Pod", estimatedStart: { likely: at(-180), message: "if finetune-3 ends as its like did before" } });
   put({ kind: "GPUTask", namespace: "speech", name: "asr-large", turn: 2, queue: "team-speech", position: 1, gpus: "8", pods: 2, since: at(190), reason: "Queue team-speech is at its limit of 24 GPUs", help: "a higher limit of the queue, or the end of one of its 5 tasks" });
   put({ kind: "Gang", namespace: "speech", name: "mpi-job", turn: 3, position: 0, gpus: "1", pods: 4, since: at(20), reason: "the Pod mpi-job-3 does not exist yet" });
   put({ kind: "GPUTask", namespace: "research", name: "notebook-share", turn: 4, position: 3, gpus: "0.5", model: "rtx4090", since: at(3), reason: "it is evaluated in the next cycle" });
-  put({ kind: "GPUTask", namespace: "research", name: "refused", turn: 5, position: 0, gpus: "1", since: at(500), refused: true, reason: "There is no queue team-gone", help: "the label falldio.com/queue with the name of a queue of the namespace" });
+  put({ kind: "GPUTask", namespace: "research", name: "refused", turn: 5, position: 0, gpus: "1", since: at(500), refused: true, verdict: { kind: "Blocked" }, reason: "There is no queue team-gone", help: "the label falldio.com/queue with the name of a queue of the namespace" });
   return rows;
 }
 

@@ -94,6 +94,7 @@ function logs(response, follow) {
 async function change(response, request, kind, name, action) {
   const { uid } = JSON.parse(await bodyOf(request));
   const object = data[kind][name];
+  if (name.endsWith("/refused")) return json(response, 403, { error: `gputasks "refused" is forbidden: User "anna@example.com" cannot ${action} it` });
   if (!object || object.uid !== uid) return json(response, 409, { error: `${name} has been replaced in the meantime: look at it again.` });
   const set = { [kind]: { [name]: changed(kind, object, action) } };
   Object.assign(data[kind], set[kind]);

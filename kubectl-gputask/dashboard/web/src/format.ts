@@ -87,7 +87,7 @@ export function clockTimes(times: readonly Date[], now: Date): string[] {
 export function firstSentence(text: string): [first: string, rest: string] {
   const short = 90;
   if (text.length <= short) return [text, ""];
-  const end = text.search(/[.;!?:]\s/);
+  const end = text.search(/[.;!?]\s/);
   return end < 0 ? [text, ""] : [text.slice(0, end), text.slice(end + 1).trim()];
 }
 

@@ -82,3 +82,17 @@ test("times in sentences are in the viewer's zone, and times by themselves stay"
   );
   assert.equal(format.withLocalTimes('"at 2026-99-99T99:99:99Z"', now), '"at 2026-99-99T99:99:99Z"');
 });
+
+test("times that would look the same have seconds", () => {
+  const now = new Date("2026-11-24T12:00:00");
+  const at = (text: string) => new Date(`2026-11-24T${text}`);
+  assert.deepEqual(format.clockTimes([at("10:49:05"), at("10:49:20")], now), ["10:49:05", "10:49:20"]);
+  assert.deepEqual(format.clockTimes([at("10:49:05"), at("10:50:20")], now), ["10:49", "10:50"]);
+});
+
+test("long messages are cut after their first sentence", () => {
+  assert.deepEqual(format.firstSentence("It waits. It is short."), ["It waits. It is short.", ""]);
+  const rest = "4 nodes have too few free GPUs, 3 have another GPU model; it would start with 6 more free GPUs on one node";
+  assert.deepEqual(format.firstSentence(`Needs 8 GPUs of a100-40gb; ${rest}`), ["Needs 8 GPUs of a100-40gb", rest]);
+  assert.deepEqual(format.firstSentence("a".repeat(200)), ["a".repeat(200), ""]);
+});

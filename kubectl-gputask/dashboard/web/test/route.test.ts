@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { links, parseRoute, titleOf } from "../src/route";
+import { links, parseRoute, queryOf, titleOf, withQuery } from "../src/route";
 
 test("addresses lead to views", () => {
   for (const hash of ["", "#", "#/", "#/cluster"]) assert.deepEqual(parseRoute(hash), { view: "cluster", find: "" });
@@ -22,6 +22,13 @@ test("links lead where they say", () => {
   assert.deepEqual(parseRoute(links.find("h100 & more")), { view: "cluster", find: "h100 & more" });
   assert.deepEqual(parseRoute(links.whatIfFrom("default", "big")), { view: "whatif", from: { namespace: "default", name: "big" } });
   assert.deepEqual(parseRoute("#/whatif?from=incomplete"), { view: "whatif" });
+});
+
+test("what a view shows is in its address", () => {
+  assert.equal(withQuery("#/tasks", { sort: "-created", find: "" }), "#/tasks?sort=-created");
+  assert.equal(withQuery("#/tasks?sort=-created&find=a", { sort: "" }), "#/tasks?find=a");
+  assert.equal(queryOf(withQuery("#/tasks", { find: "a & b?" })).get("find"), "a & b?");
+  assert.deepEqual(parseRoute("#/tasks?sort=name"), { view: "tasks" });
 });
 
 test("titles", () => {

@@ -21,8 +21,8 @@ interface Asked {
   left: readonly Task[];
 }
 
-/** Buttons that change all selected tasks at once; each asks once. */
-export function BulkActions({ tasks, onClear }: { tasks: readonly Task[]; onClear: () => void }): JSX.Element {
+/** Buttons that change all selected tasks at once; each asks once. A question stays, with what failed, when its tasks have gone. */
+export function BulkActions({ tasks, onClear }: { tasks: readonly Task[]; onClear: () => void }): JSX.Element | null {
   const [asked, setAsked] = useState<Asked>();
   const run = async (all: Asked) => {
     const failed = await changeAll(all.left, (task) => change(taskPath(task.namespace, task.name, all.action), task.uid), messageOf);
@@ -31,6 +31,7 @@ export function BulkActions({ tasks, onClear }: { tasks: readonly Task[]; onClea
     announce(`${counted(all.tasks.length, "task")} ${all.tasks.length === 1 ? "is" : "are"} ${done[all.action]}.`);
     onClear();
   };
+  if (tasks.length === 0 && !asked) return null;
   return (
     <div class="bulk" role="group" aria-label="Selected tasks">
       <span role="status">{counted(tasks.length, "task")} selected</span>

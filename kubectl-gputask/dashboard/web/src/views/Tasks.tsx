@@ -58,7 +58,7 @@ export function TasksView(): JSX.Element {
           <div class="narrow-only"><Choice label="Sort by" value={filter.sort} options={sortings} onChange={(key) => change({ sort: nextSort(filter, key) })} /></div>
           <p class="count" role="status">{counted(found.length, "task")}</p>
         </form>
-        {chosen.length > 0 && <BulkActions tasks={chosen} onClear={() => setSelected(new Set())} />}
+        <BulkActions tasks={chosen} onClear={() => setSelected(new Set())} />
         {rows.length > 0 ? <TaskTable tasks={rows} filter={filter} verdictOf={verdictOf} selected={selected} onSelect={setSelected} onSort={(key) => change({ sort: nextSort(filter, key) })} /> : (
           <Empty>{tasks.rows.size === 0 ? "There are no tasks that you may see. kubectl gputask run NAME creates one." : hidden > 0 ? "Nothing waits or runs." : "No task matches."}</Empty>
         )}

@@ -24,3 +24,12 @@ func TestWithoutViewersTheHistoryOfALargeClusterIsContinuedLessOften(t *testing.
 		}
 	}
 }
+
+func TestThePageKnowsTheContextOfTheKubeconfig(t *testing.T) {
+	t.Parallel()
+	server, clients := serverWith(t)
+	clients.Context = "lab"
+	if known := server.feed.known(); known.Context != "lab" || known.Namespace != "default" {
+		t.Errorf("context %q, namespace %q", known.Context, known.Namespace)
+	}
+}

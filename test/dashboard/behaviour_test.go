@@ -173,8 +173,7 @@ func TestAWaitingGangIsExplained(t *testing.T) {
 	p.see("evaluate")
 	p.do(evaluate("[...document.querySelectorAll('a')].find(one => one.innerText.includes('evaluate')).click()"))
 	p.see("3 Pods, each 4 GPUs of a100-40gb", "would let it start", "with 2 more free GPUs", "Free")
-	p.click("Look and approve")
-	p.see("Before and after", "Approve")
+	p.see("Approve plan " + shared.plan)
 	p.quiet()
 }
 

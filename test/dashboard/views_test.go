@@ -20,7 +20,7 @@ func views() []view {
 		{"cluster", "#/cluster", []string{"GPUs free", "1 GPU unhealthy", "evaluate", "What would help"}},
 		{"queue", "#/queue", []string{"wide", "too-big", "evaluate", "research", "vision", "speech", "guaranteed"}},
 		{"tasks", "#/tasks", []string{"pretrain", "segment", "transcribe", "notebook-ann", "prepare"}},
-		{"task", "#/tasks/default/evaluate", []string{"evaluate", "3 Pods, each 4 GPUs of a100-40gb", "it fits after 1 move", "Look and approve", "Suspend", "Delete"}},
+		{"task", "#/tasks/default/evaluate", []string{"evaluate", "3 Pods, each 4 GPUs of a100-40gb", "it fits after 1 move", "Approve plan " + shared.plan, "Suspend", "Delete"}},
 		{"whatif", "#/whatif", []string{"kind: GPUTask", "Ask"}},
 		{"plans", "#/plans", []string{shared.plan, "Proposed"}},
 		{"plan", "#/plans/" + shared.plan, []string{"default/evaluate", "Approve", "Abort", "Before", "After"}},
@@ -66,6 +66,7 @@ func TestEveryViewOnSmallScreens(t *testing.T) {
 			p.until("nothing is wider than the window", "document.documentElement.scrollWidth <= innerWidth")
 			p.do(evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })"))
 			p.until("all of it can be read", "!("+cutOff+")")
+			p.until("each cell says what it is", "[...document.querySelectorAll('main tbody td')].every(one => one.dataset.label !== undefined)")
 			p.until("the header is small", "document.querySelector('header').offsetHeight <= 56")
 			p.until("a map scrolls with the page only", "[...document.querySelectorAll('.map-scroller')].every(one => one.scrollHeight <= one.clientHeight)")
 			p.accessible(view.name + " (" + name + ")")

@@ -38,17 +38,21 @@ export function questionFor(action: BulkAction, count: number): string {
 }
 
 /** The commands that do the same: one for each namespace. */
-export function commandsFor(action: BulkAction, tasks: readonly Task[]): string[] {
-  return [...new Set(tasks.map((task) => task.namespace))].map((namespace) => {
+export function commandFor(action: BulkAction, tasks: readonly Task[]): string {
+  const commands = [...new Set(tasks.map((task) => task.namespace))].map((namespace) => {
     const names = tasks.filter((task) => task.namespace === namespace).map((task) => task.name);
     return `kubectl gputask ${action} ${names.join(" ")} --namespace ${namespace}`;
   });
+  return commands.join("\n");
 }
 
-/** Changes tasks one after the other, and returns those that could not be changed, with the reasons. */
-export async function changeAll(tasks: readonly Task[], change: (task: Task) => Promise<unknown>, reasonOf: (error: unknown) => string): Promise<{ task: Task; reason: string }[]> {
+/** Changes tasks one after the other, until it shall stop, and returns those that could not be changed, with the reasons. */
+export async function changeAll(
+  tasks: readonly Task[], change: (task: Task) => Promise<unknown>, reasonOf: (error: unknown) => string, shallStop: () => boolean,
+): Promise<{ task: Task; reason: string }[]> {
   const failed: { task: Task; reason: string }[] = [];
   for (const task of tasks) {
+    if (shallStop()) break;
     try {
       await change(task);
     } catch (error) {

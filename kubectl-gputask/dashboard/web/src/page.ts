@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-import { useCallback, useEffect, useMemo, useReducer, useState } from "preact/hooks";
+import { useEffect, useMemo, useReducer, useState } from "preact/hooks";
 
 import type { CollectionName, Collections, Summary } from "./api";
 import { get, isAbort, messageOf } from "./client";
@@ -76,17 +76,23 @@ export function useQuery(): [URLSearchParams, (changes: Record<string, string>) 
   return [query, change];
 }
 
-export type NameTask = (namespace: string, name: string) => string;
-
 /** Names tasks with their namespaces, unless there is only one. */
-export function useTaskNames(): NameTask {
+export function useTaskNames(): (namespace: string, name: string) => string {
   const tasks = useCollection("tasks");
   const waiting = useCollection("waiting");
-  const several = useMemo(
-    () => new Set([...tasks.rows.values(), ...waiting.rows.values()].map((row) => row.namespace)).size > 1,
-    [tasks.keyChanges, waiting.keyChanges],
-  );
-  return useCallback((namespace, name) => (several ? `${namespace}/${name}` : name), [several]);
+  const several = useMemo(() => differ(tasks.rows.values(), waiting.rows.values()), [tasks.keyChanges, waiting.keyChanges]);
+  return (namespace, name) => (several ? `${namespace}/${name}` : name);
+}
+
+/** Reports whether some rows are of other namespaces than others. */
+function differ(...all: Iterable<{ namespace: string }>[]): boolean {
+  let first: string | undefined;
+  for (const rows of all) {
+    for (const { namespace } of rows) {
+      if (namespace !== (first ??= namespace)) return true;
+    }
+  }
+  return false;
 }
 
 /** True while the page is connected: what failed before may succeed now. */

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Phase, Task } from "../src/api";
-import { changeAll, commandsFor, isFor, questionFor } from "../src/bulk";
+import { changeAll, commandFor, isFor, questionFor } from "../src/bulk";
 import { filterOf, nextSort, selectTasks } from "../src/tasks";
 
 const now = Date.parse("2026-11-24T12:00:00Z");
@@ -79,9 +79,7 @@ test("an action is for the tasks that it can change", () => {
 test("the question says how many, and there is a command for each namespace", () => {
   assert.match(questionFor("delete", 12), /^Delete 12 tasks and their Pods\?/);
   assert.match(questionFor("rerun", 1), /^Create 1 new task with the same spec\?/);
-  assert.deepEqual(commandsFor("suspend", tasks.slice(3, 6)), [
-    "kubectl gputask suspend train-10 train-9 --namespace default", "kubectl gputask suspend big --namespace vision",
-  ]);
+  assert.equal(commandFor("suspend", tasks.slice(3, 6)), "kubectl gputask suspend train-10 train-9 --namespace default\nkubectl gputask suspend big --namespace vision");
 });
 
 test("what can't be changed is told by name, and keeps nothing else from being changed", async () => {
@@ -89,7 +87,13 @@ test("what can't be changed is told by name, and keeps nothing else from being c
   const failed = await changeAll(tasks.slice(0, 3), async (one) => {
     if (one.name === "paused") throw new Error("forbidden");
     changed.push(one.name);
-  }, (error) => (error as Error).message);
+  }, (error) => (error as Error).message, () => false);
   assert.deepEqual(changed, ["done-2", "broken"]);
   assert.deepEqual(failed.map(({ task, reason }) => `${task.name}: ${reason}`), ["paused: forbidden"]);
+});
+
+test("what is not yet changed when the question is closed stays as it is", async () => {
+  const changed: string[] = [];
+  await changeAll(tasks, async (one) => { changed.push(one.name); }, String, () => changed.length === 2);
+  assert.equal(changed.length, 2);
 });

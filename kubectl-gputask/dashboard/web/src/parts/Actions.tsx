@@ -7,7 +7,6 @@ import { useState } from "preact/hooks";
 import type { Action } from "../api";
 import { change } from "../client";
 import { list } from "../format";
-import { announce } from "./Announcements";
 import { Question } from "./Question";
 
 export const verbs: Record<Action["name"], string> = {
@@ -20,11 +19,6 @@ export const grave: ReadonlySet<string> = new Set(["delete", "abort"]);
 export function Actions({ actions, path, uid, onDone }: { actions: readonly Action[]; path: string; uid: string; onDone: () => void }): JSX.Element | null {
   const [asked, setAsked] = useState<Action>();
   if (list(actions).length === 0) return null;
-  const run = async (action: Action) => {
-    const done = await change(`${path}/${action.name}`, uid);
-    announce(done.message);
-    onDone();
-  };
   return (
     <div class="actions">
       {list(actions).map((action) => (
@@ -32,12 +26,25 @@ export function Actions({ actions, path, uid, onDone }: { actions: readonly Acti
           {verbs[action.name] ?? action.name}
         </button>
       ))}
-      {asked && (
-        <Question
-          question={asked.question} commands={[asked.command]} verb={verbs[asked.name] ?? asked.name} grave={grave.has(asked.name)}
-          run={() => run(asked)} onClose={() => setAsked(undefined)}
-        />
-      )}
+      {asked && <ActionQuestion action={asked} path={path} uid={uid} onClose={() => setAsked(undefined)} onDone={onDone} />}
     </div>
   );
+}
+
+interface ActionQuestionProps {
+  action: Action;
+  path: string;
+  uid: string;
+  onClose: () => void;
+  onDone?: () => void;
+}
+
+/** Asks before something is done with the object at a path. */
+export function ActionQuestion({ action, path, uid, onClose, onDone }: ActionQuestionProps): JSX.Element {
+  const confirm = async () => {
+    const done = await change(`${path}/${action.name}`, uid);
+    onDone?.();
+    return done.message;
+  };
+  return <Question question={action.question} command={action.command} verb={verbs[action.name] ?? action.name} grave={grave.has(action.name)} onConfirm={confirm} onClose={onClose} />;
 }

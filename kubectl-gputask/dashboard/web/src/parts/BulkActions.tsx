@@ -5,11 +5,10 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
 import type { Task } from "../api";
-import { bulkActions, changeAll, commandsFor, isFor, questionFor, type BulkAction } from "../bulk";
+import { bulkActions, changeAll, commandFor, isFor, questionFor, type BulkAction } from "../bulk";
 import { change, messageOf, taskPath } from "../client";
 import { counted, number } from "../format";
 import { grave, verbs } from "./Actions";
-import { announce } from "./Announcements";
 import { Question } from "./Question";
 
 const done: Record<BulkAction, string> = { suspend: "being suspended", resume: "resumed", rerun: "run again", delete: "being deleted" };
@@ -19,17 +18,23 @@ interface Asked {
   /** Those that were selected when the question was asked, and of them those that are still to be changed. */
   tasks: readonly Task[];
   left: readonly Task[];
+  closed?: boolean;
 }
 
 /** Buttons that change all selected tasks at once; each asks once. A question stays, with what failed, when its tasks have gone. */
 export function BulkActions({ tasks, onClear }: { tasks: readonly Task[]; onClear: () => void }): JSX.Element | null {
   const [asked, setAsked] = useState<Asked>();
-  const run = async (all: Asked) => {
-    const failed = await changeAll(all.left, (task) => change(taskPath(task.namespace, task.name, all.action), task.uid), messageOf);
+  const confirm = async (all: Asked) => {
+    const failed = await changeAll(all.left, (task) => change(taskPath(task.namespace, task.name, all.action), task.uid), messageOf, () => all.closed === true);
     all.left = failed.map(({ task }) => task);
     if (failed.length > 0) throw new Error(failed.map(({ task, reason }) => `${task.namespace}/${task.name}: ${reason}`).join("\n"));
-    announce(`${counted(all.tasks.length, "task")} ${all.tasks.length === 1 ? "is" : "are"} ${done[all.action]}.`);
+    if (all.closed) return "The rest was left as it is.";
     onClear();
+    return `${counted(all.tasks.length, "task")} ${all.tasks.length === 1 ? "is" : "are"} ${done[all.action]}.`;
+  };
+  const close = (all: Asked) => {
+    all.closed = true;
+    setAsked(undefined);
   };
   if (tasks.length === 0 && !asked) return null;
   return (
@@ -46,8 +51,8 @@ export function BulkActions({ tasks, onClear }: { tasks: readonly Task[]; onClea
       <button type="button" class="small" onClick={onClear}>Clear</button>
       {asked && (
         <Question
-          question={questionFor(asked.action, asked.tasks.length)} commands={commandsFor(asked.action, asked.tasks)} verb={verbs[asked.action]}
-          grave={grave.has(asked.action)} run={() => run(asked)} onClose={() => setAsked(undefined)}
+          question={questionFor(asked.action, asked.tasks.length)} command={commandFor(asked.action, asked.tasks)} verb={verbs[asked.action]}
+          grave={grave.has(asked.action)} onConfirm={() => confirm(asked)} onClose={() => close(asked)}
         />
       )}
     </div>

@@ -5,23 +5,24 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { messageOf } from "../client";
+import { announce } from "./Announcements";
 import { Command } from "./Copy";
 import { Failed } from "./Notes";
 
-interface QuestionProps {
+export interface QuestionProps {
   question: string;
-  /** The commands that do the same. */
-  commands: readonly string[];
-  /** What the button says that says yes. */
+  /** What does the same, for a shell. */
+  command: string;
+  /** What the button says that does it. */
   verb: string;
-  grave: boolean;
-  /** Does it; while it fails, the question stays, with the reason. */
-  run: () => Promise<void>;
+  grave?: boolean;
+  /** Does it, and returns what is said then. */
+  onConfirm: () => Promise<string>;
   onClose: () => void;
 }
 
-/** Asks before something is changed. */
-export function Question({ question, commands, verb, grave, run, onClose }: QuestionProps): JSX.Element {
+/** Asks once before something is done, and says why if it can't be done. */
+export function Question({ question, command, verb, grave, onConfirm, onClose }: QuestionProps): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState("");
@@ -34,7 +35,7 @@ export function Question({ question, commands, verb, grave, run, onClose }: Ques
     setBusy(true);
     setError("");
     try {
-      await run();
+      announce(await onConfirm());
       dialog.current?.close();
     } catch (failure) {
       setError(messageOf(failure));
@@ -44,8 +45,8 @@ export function Question({ question, commands, verb, grave, run, onClose }: Ques
   return (
     <dialog ref={dialog} class="question" aria-labelledby="question" onClose={onClose}>
       <h2 id="question">{question}</h2>
-      <p>{commands.length === 1 ? "This command does the same:" : "These commands do the same:"}</p>
-      {commands.map((command) => <Command key={command} text={command} />)}
+      <p>This command does the same:</p>
+      <Command text={command} />
       <Failed message={error} />
       <div class="dialog-buttons">
         <button type="button" autofocus onClick={() => dialog.current?.close()}>Cancel</button>

@@ -6,7 +6,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 
 /**
  * A table. Where the page is narrow, each row becomes a card, whose cells carry the headings of their columns: the style sheet takes them from
- * data-label. A cell of class "state" stands beside the name, one of class "why" or "message" below it, then one of class "start".
+ * data-label, and leaves out what has only a dash. A cell of class "state" stands beside the name, one of class "why" or "message" below it, then one of class "start".
  */
 export function Table({ label, class: name, children }: { label: string; class?: string; children: ComponentChildren }): JSX.Element {
   const table = useRef<HTMLTableElement>(null);
@@ -19,5 +19,6 @@ function labelCells(table: HTMLTableElement): void {
   for (const cell of table.querySelectorAll<HTMLTableCellElement>("tbody td")) {
     const label = headings[cell.cellIndex] ?? "";
     if (cell.dataset["label"] !== label) cell.dataset["label"] = label;
+    cell.toggleAttribute("data-empty", cell.textContent === "–");
   }
 }

@@ -12,6 +12,7 @@ import { Chart, type Series } from "../parts/Chart";
 import { Segments } from "../parts/Choice";
 import { Empty, Failed, Loading } from "../parts/Notes";
 import { Pages } from "../parts/Pages";
+import { Table } from "../parts/Table";
 import { Time } from "../parts/Time";
 
 type Hours = "1" | "6" | "24" | "168";
@@ -97,22 +98,20 @@ function SampleTable({ samples }: { samples: readonly Sample[] }): JSX.Element {
       <summary>History as a table</summary>
       {open && (
         <>
-          <div class="table-scroll" tabIndex={0} role="group" aria-label="History as a table">
-            <table>
-              <caption class="visually-hidden">GPUs over time, the newest first</caption>
-              <thead>
-                <tr><th scope="col">Time</th><th scope="col" class="numeric">Total</th><th scope="col" class="numeric">Allocated</th><th scope="col" class="numeric">Waited for</th><th scope="col" class="numeric">Stranded</th><th scope="col" class="numeric">Unhealthy</th></tr>
-              </thead>
-              <tbody>
-                {newest.slice(shown * perPage, (shown + 1) * perPage).map((sample) => (
-                  <tr key={sample.time}>
-                    <th scope="row"><Time at={sample.time} /></th>
-                    {[sample.total, sample.allocated, sample.waiting, sample.stranded, sample.unhealthy].map((value, index) => <td key={index} class="numeric" title={gpus(value)}>{number(value)}</td>)}
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table label="History as a table">
+            <caption class="visually-hidden">GPUs over time, the newest first</caption>
+            <thead>
+              <tr><th scope="col">Time</th><th scope="col" class="numeric">Total</th><th scope="col" class="numeric">Allocated</th><th scope="col" class="numeric">Waited for</th><th scope="col" class="numeric">Stranded</th><th scope="col" class="numeric">Unhealthy</th></tr>
+            </thead>
+            <tbody>
+              {newest.slice(shown * perPage, (shown + 1) * perPage).map((sample) => (
+                <tr key={sample.time}>
+                  <th scope="row"><Time at={sample.time} /></th>
+                  {[sample.total, sample.allocated, sample.waiting, sample.stranded, sample.unhealthy].map((value, index) => <td key={index} class="numeric" title={gpus(value)}>{number(value)}</td>)}
+                </tr>
+              ))}
+            </tbody>
+          </Table>
           <Pages page={shown} perPage={perPage} count={newest.length} what="moments" onPage={setPage} />
         </>
       )}

@@ -6,8 +6,7 @@ import { useMemo } from "preact/hooks";
 
 import type { ModelSum, Sum, Summary, Waiting } from "../api";
 import { counted, gpus, list, number } from "../format";
-import { useCollection, useTaskNames } from "../page";
-import { PlanLinks } from "../parts/PlanLinks";
+import { useCollection } from "../page";
 import { Lasted } from "../parts/Time";
 import { links } from "../route";
 import { WaitingName } from "./WaitingName";
@@ -56,18 +55,17 @@ function Big({ value, unit, note, tone, href }: BigProps): JSX.Element {
 /** Who is served first, why it still waits, and what would help. */
 export function NextInLine(): JSX.Element {
   const waiting = useCollection("waiting");
-  const nameOf = useTaskNames();
   const served = useMemo(() => firstOf(waiting.rows.values(), mostNamed), [waiting.changes]);
   const [first, ...others] = served.first;
   if (!first) return <p class="next-in-line quiet">Nobody waits for GPUs.</p>;
   return (
     <p class="next-in-line">
       <strong>Next in the <a href={links.queue}>queue</a>:</strong>{" "}
-      <WaitingName waiting={first} nameOf={nameOf} /> has waited <Lasted from={first.since} /> for {gpus(first.gpus)}{first.model ? ` of ${first.model}` : ""}.{" "}
-      {sentence(first.reason)} {first.help && <span class="help">What would help: <PlanLinks text={sentence(first.help)} /></span>}
+      <WaitingName waiting={first} /> has waited <Lasted from={first.since} /> for {gpus(first.gpus)}{first.model ? ` of ${first.model}` : ""}.{" "}
+      {sentence(first.reason)} {first.help && <span class="help">What would help: {sentence(first.help)}</span>}
       {others.length > 0 && (
         <span class="then">
-          Then: {others.map((one, index) => <span key={one.namespace + one.name}>{index > 0 && ", "}<WaitingName waiting={one} nameOf={nameOf} /> ({gpus(one.gpus)})</span>)}
+          Then: {others.map((one, index) => <span key={one.namespace + one.name}>{index > 0 && ", "}<WaitingName waiting={one} /> ({gpus(one.gpus)})</span>)}
           {served.count > served.first.length && <> and <a href={links.queue}>{number(served.count - served.first.length)} more</a></>}
         </span>
       )}

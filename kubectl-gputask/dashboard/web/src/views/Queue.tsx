@@ -6,10 +6,9 @@ import { useMemo, useState } from "preact/hooks";
 
 import type { Estimate, Waiting } from "../api";
 import { counted, gpus, number } from "../format";
-import { useCollection, useSummary, useTaskNames } from "../page";
+import { useCollection, useSummary } from "../page";
 import { Empty } from "../parts/Notes";
 import { Pages } from "../parts/Pages";
-import { PlanLinks } from "../parts/PlanLinks";
 import { Table } from "../parts/Table";
 import { Clock, Lasted } from "../parts/Time";
 import { sentence } from "./Overview";
@@ -48,7 +47,6 @@ export function QueueView(): JSX.Element {
 function WaitingTable({ all, refused = false }: { all: readonly Waiting[]; refused?: boolean }): JSX.Element {
   const [page, setPage] = useState(0);
   const shown = Math.min(page, Math.max(0, Math.ceil(all.length / perPage) - 1));
-  const nameOf = useTaskNames();
   const label = refused ? "What is not served" : "What waits";
   return (
     <>
@@ -65,10 +63,10 @@ function WaitingTable({ all, refused = false }: { all: readonly Waiting[]; refus
           {all.slice(shown * perPage, (shown + 1) * perPage).map((waiting, index) => (
             <tr key={`${waiting.kind} ${waiting.namespace}/${waiting.name}`}>
               {!refused && <td class="numeric turn">{number(shown * perPage + index + 1)}</td>}
-              <th scope="row"><WaitingName waiting={waiting} nameOf={nameOf} /><small>{queueText(waiting)}</small></th>
+              <th scope="row"><WaitingName waiting={waiting} /><small>{queueText(waiting)}</small></th>
               <td><span class="nowrap">{gpus(waiting.gpus)}</span><small>{shapeText(waiting)}</small></td>
               <td class="nowrap"><Lasted from={waiting.since} /></td>
-              <td class="why">{sentence(waiting.reason)}{waiting.help && <small class="help"><PlanLinks text={sentence(waiting.help)} /></small>}{waiting.verdict?.commands?.map((command) => <small key={command}><code>{command}</code></small>)}</td>
+              <td class="why">{sentence(waiting.reason)}{waiting.help && <small class="help">{sentence(waiting.help)}</small>}{waiting.verdict?.commands?.map((command) => <small key={command}><code>{command}</code></small>)}</td>
               {!refused && <td class="start"><Expected estimate={waiting.estimatedStart} /></td>}
             </tr>
           ))}

@@ -93,9 +93,9 @@ function PlanFor({ plan }: { plan: Plan }): JSX.Element {
   return (
     <p class="note attention">
       <span>
-        Plan <a href={links.plan(plan.name)}>{plan.name}</a> {waits ? "would make" : "makes"} room for it: {counted(list(plan.moves).length, "move")}, at a cost of {gpuTime(plan.costGPUSeconds)}.
+        A <a href={links.plan(plan.name)}>plan</a> {waits ? "would make" : "makes"} room for it: {counted(list(plan.moves).length, "move")}, at a cost of {gpuTime(plan.costGPUSeconds)}.
       </span>
-      {waits && <a class="button primary" href={links.plan(plan.name)}>Look and approve</a>}
+      {waits && <a class="button primary" href={links.plan(plan.name)}>Approve plan {plan.name}</a>}
     </p>
   );
 }
@@ -179,5 +179,5 @@ function Events({ events }: { events: readonly Event[] }): JSX.Element {
 
 /** Whether the explanation says all that a waiting task's own message does. */
 function explains(details: TaskDetails | undefined): boolean {
-  return details?.task.phase === "Pending" && details.explanation !== undefined && list(details.explanation.lines).length > 0;
+  return (details?.task.phase === "Pending" || details?.task.phase === "Waiting") && list(details.explanation?.lines).length > 0;
 }

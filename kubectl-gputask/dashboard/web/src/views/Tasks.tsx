@@ -111,7 +111,7 @@ function TaskTable({ tasks, filter, verdictOf, selected, onSelect, onSort }: Tas
             <td><span class="nowrap">{task.asks}</span>{task.gpu && <small>of {task.gpu}</small>}</td>
             <td class="numeric nowrap">{task.podsNow}</td>
             <td class="nowrap"><Time at={task.created} /></td>
-            <td class="message"><Message text={task.message ?? ""} /></td>
+            <td class="message why"><Message text={task.message ?? ""} /></td>
           </tr>
         ))}
       </tbody>

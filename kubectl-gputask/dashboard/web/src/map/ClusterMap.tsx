@@ -233,9 +233,10 @@ function useCanvas(
   }, [width, height]);
   useLayoutEffect(schedule);
   useEffect(() => {
-    addEventListener("scroll", schedule, { passive: true });
+    const onPageScroll = () => { if (scroller.current && !scrollsAlone(scroller.current)) schedule(); };
+    addEventListener("scroll", onPageScroll, { passive: true });
     return () => {
-      removeEventListener("scroll", schedule);
+      removeEventListener("scroll", onPageScroll);
       cancelAnimationFrame(state.current.frame);
     };
   }, []);

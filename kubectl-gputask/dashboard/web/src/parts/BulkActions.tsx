@@ -13,6 +13,7 @@ import { Question } from "./Question";
 
 const done: Record<BulkAction, string> = { suspend: "being suspended", resume: "resumed", rerun: "run again", delete: "being deleted" };
 
+/** What was asked. The last two change while it is answered. */
 interface Asked {
   action: BulkAction;
   /** Those that were selected when the question was asked, and of them those that are still to be changed. */

@@ -19,7 +19,7 @@ export function Numbers({ summary }: { summary: Summary }): JSX.Element {
       <Big value={number(total.free)} unit={`of ${number(wholeGPUs(total))} ${total.divided ? "whole GPUs" : "GPUs"} free`} note={total.divided ? `and ${slicesFree(total)}` : ""} tone={total.free > 0 ? "good" : ""} />
       <Big value={summary.waitingGPUs} unit={`${summary.waitingGPUs === "1" ? "GPU" : "GPUs"} requested`} note={summary.waitingTasks > 0 ? `by ${counted(summary.waitingTasks, "waiting task")}` : ""} tone={summary.waitingTasks > 0 ? "attention" : ""} href={links.queue} />
       <Big value={number(summary.runningTasks)} unit={summary.runningTasks === 1 ? "task running" : "tasks running"} href={links.tasks} />
-      <Big value={number(summary.strandedGPUs)} unit={`${summary.strandedGPUs === 1 ? "GPU" : "GPUs"} stranded`} note={summary.strandedFor ? `free, but of no use to Pods with ${summary.strandedFor}` : ""} tone={summary.strandedGPUs > 0 ? "attention" : ""} />
+      <Big value={number(summary.strandedGPUs)} unit={`${summary.strandedGPUs === 1 ? "GPU" : "GPUs"} stranded`} note={summary.strandedFor ? `free, but of no use to Pods with ${summary.strandedFor}` : "free, but too scattered for use"} tone={summary.strandedGPUs > 0 ? "attention" : ""} />
       <Big value={number(total.unhealthy ?? 0)} unit={total.unhealthy === 1 ? "GPU unhealthy" : "GPUs unhealthy"} tone={total.unhealthy ? "bad" : ""} />
     </ul>
   );

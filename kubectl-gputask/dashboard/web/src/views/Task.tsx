@@ -54,7 +54,7 @@ function Details({ details, task, path, reload }: { details: TaskDetails; task: 
       <Actions actions={list(details.actions)} path={path} uid={task.uid} onDone={reload} />
       {hasRun(task) ? <>{logs}{pods}{answer}</> : <>{answer}{pods}{logs}</>}
       {explanation && (list(explanation.places).length > 0 || list(explanation.moves).length > 0) && (
-        <section class="card places-card" aria-label="On the map"><Result moves={explanation.moves} places={explanation.places} placed={explanation.placed} /></section>
+        <section class="card" aria-label="On the map"><Result moves={explanation.moves} places={explanation.places} placed={explanation.placed} /></section>
       )}
       <Folded title="Conditions" count={list(details.conditions).length}><Conditions conditions={list(details.conditions)} /></Folded>
       <Folded title="Events" count={list(details.events).length}><Events events={list(details.events)} /></Folded>

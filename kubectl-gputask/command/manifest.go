@@ -68,7 +68,7 @@ func filesIn(name string) (paths []string, err error) {
 		}
 	}
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("%s: there are no files .json, .yaml or .yml in it", name)
+		return nil, fmt.Errorf("%s: contains no .json, .yaml or .yml files", name)
 	}
 	return paths, nil
 }

@@ -33,14 +33,14 @@ type podFlags struct {
 }
 
 func (f *podFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.image, "image", "", "image of the container (default: the controller's --default-image)")
-	flags.StringVar(&f.workdir, "workdir", "", "directory that the command runs in (default that of the image)")
+	flags.StringVar(&f.image, "image", "", "container image (default: that of the controller's flag --default-image)")
+	flags.StringVar(&f.workdir, "workdir", "", "working directory of the container (default: that of the image)")
 	flags.StringArrayVar(&f.env, "env", nil, "environment variable `NAME=VALUE` of the container; may be repeated")
 	flags.StringArrayVar(&f.envFrom, "env-from", nil, "environment variables from `configmap/NAME` or secret/NAME; may be repeated")
-	flags.StringArrayVar(&f.pvcs, "pvc", nil, "PersistentVolumeClaim to mount, `NAME:/PATH`, or NAME:/PATH:ro to only read it; may be repeated")
+	flags.StringArrayVar(&f.pvcs, "pvc", nil, "PersistentVolumeClaim to mount, `NAME:/PATH`, or NAME:/PATH:ro for read-only; may be repeated")
 	flags.StringArrayVar(&f.secrets, "secret", nil, "Secret to mount as files, `NAME:/PATH`; may be repeated")
-	flags.StringVar(&f.shm, "shm", "", "shared memory in /dev/shm, for example 16Gi: PyTorch's data loaders and NCCL need more than the 64 MiB of a container. What is used of it counts towards --memory")
-	flags.StringVar(&f.serviceAccount, "service-account", "", "ServiceAccount of the Pods (default that of the namespace)")
+	flags.StringVar(&f.shm, "shm", "", "size of /dev/shm, for example 16Gi: PyTorch's data loaders and NCCL need more than the default of 64 MiB. Its contents count towards --memory")
+	flags.StringVar(&f.serviceAccount, "service-account", "", "ServiceAccount of the Pods (default: that of the namespace)")
 	flags.StringArrayVar(&f.labels, "label", nil, "label `KEY=VALUE` of the task and its Pods; may be repeated")
 	flags.StringArrayVar(&f.annotations, "annotation", nil, "annotation `KEY=VALUE` of the task's Pods; may be repeated")
 }

@@ -25,8 +25,8 @@ type selection struct {
 }
 
 func (l *selection) addTo(s *session, command *cobra.Command) {
-	command.Flags().StringVarP(&l.selector, "selector", "l", "", "tasks with these labels, for example team=vision")
-	command.Flags().BoolVar(&l.all, "all", false, "all tasks of the namespace")
+	command.Flags().StringVarP(&l.selector, "selector", "l", "", "label selector, for example team=vision")
+	command.Flags().BoolVar(&l.all, "all", false, "all tasks in the namespace")
 	complete(command, "selector", s.values(selectors))
 }
 
@@ -39,7 +39,7 @@ func (l *selection) args(command *cobra.Command, names []string) error {
 		}
 	}
 	if ways != 1 {
-		return fmt.Errorf("%s needs names, or -l SELECTOR, or --all, and only one of them", command.Name())
+		return fmt.Errorf("%s needs one of: names, -l SELECTOR, or --all", command.Name())
 	}
 	return nil
 }

@@ -268,12 +268,12 @@ func TestRunRefusesWhatWouldGetLost(t *testing.T) {
 		{"waiting with a dry run", "run a --dry-run --wait", "--wait: there is nothing to wait for with --dry-run=client"},
 		{"an unknown thing to wait for", "run a --wait=pending", "--wait=pending: must be one of running, finished"},
 		{"an unknown output", "run a -o table", "--output=table: must be one of json, yaml, name, jsonpath=, jsonpath-file=, jsonpath-as-json=, go-template=, go-template-file=, custom-columns=, custom-columns-file="},
-		{"no name to explain", "explain", "explain needs names, or -l SELECTOR, or --all, and only one of them"},
-		{"nothing to suspend", "suspend", "suspend needs names, or -l SELECTOR, or --all, and only one of them"},
+		{"no name to explain", "explain", "explain needs one of: names, -l SELECTOR, or --all"},
+		{"nothing to suspend", "suspend", "suspend needs one of: names, -l SELECTOR, or --all"},
 		{"no plan to show", "plan show", "show needs one name, got 0: kubectl gputask plan show NAME [flags]"},
 		{"no plan to approve", "plan approve", "approve needs a name: kubectl gputask plan approve NAME... [flags]"},
 		{"an unknown command", "foresee", `unknown command "foresee" for "kubectl gputask"`},
-		{"options of a preview without one", "plan --max-moves 3", "--max-moves: is for --preview"},
+		{"options of a preview without one", "plan --max-moves 3", "--max-moves: requires --preview"},
 		{"an unknown colour", "list --color=red", "--color=red: must be one of auto, always, never"},
 	}
 	for _, test := range tests {
@@ -494,7 +494,7 @@ func TestDeleteWaitsForThePods(t *testing.T) {
 func TestDeleteNeedsToKnowWhat(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"delete", "delete big --all", "delete -l a=b --all", "delete big -l a=b"} {
-		if got := errorText(withTasks(t).run(strings.Fields(args)...)); got != "delete needs names, or -l SELECTOR, or --all, and only one of them" {
+		if got := errorText(withTasks(t).run(strings.Fields(args)...)); got != "delete needs one of: names, -l SELECTOR, or --all" {
 			t.Errorf("%s: error %q", args, got)
 		}
 	}

@@ -36,16 +36,16 @@ func newWait(s *session) *cobra.Command {
 	w := &waiting{session: s}
 	command := &cobra.Command{
 		Use:   "wait (NAME... | -l SELECTOR | --all) [--for=CONDITION]",
-		Short: "Wait until tasks run, have finished or are gone",
-		Long: `Wait until tasks run, have finished or are gone, and say so for each.
+		Short: "Wait until tasks are running, finished or deleted",
+		Long: `Wait until tasks are running, finished or deleted, and print a line for each.
 
-The exit code is 0 if all of them have got there; 1 if one of them can't any more, because it
-has failed, has ended otherwise or was deleted, or after an error; and 124 if --timeout is over.`,
+The exit code is 0 if all tasks meet the condition; 1 if one of them can't meet it any more
+because it failed, finished or was deleted, or after an error; and 124 after --timeout.`,
 		GroupID: groupTasks,
-		Example: `  # Until all tasks of a sweep have finished
+		Example: `  # Wait until all tasks of a sweep are finished
   kubectl gputask wait -l sweep=one
 
-  # Until a task runs, but not for more than an hour
+  # Wait at most an hour for a task to run
   kubectl gputask wait train --for=running --timeout=1h`,
 		Args:              w.args,
 		ValidArgsFunction: s.completeTasks(0),
@@ -54,7 +54,7 @@ has failed, has ended otherwise or was deleted, or after an error; and 124 if --
 	}
 	w.addTo(s, command)
 	flags := command.Flags()
-	flags.StringVar(&w.until, "for", waitFinished, "running, finished, deleted, or phase=PHASE, for example phase=pending")
+	flags.StringVar(&w.until, "for", waitFinished, "condition to wait for: running, finished, deleted, or phase=PHASE, for example phase=pending")
 	flags.DurationVar(&w.timeout, "timeout", 0, "maximum time to wait; 0 means no limit")
 	complete(command, "for", fixed(w.conditions()...))
 	return command

@@ -77,10 +77,10 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request, viewer *access.V
 		answers.Answers = append(answers.Answers, rows.WhatIfRow(view, found))
 	}
 	for _, skipped := range manifests.Skipped {
-		answers.Notes = append(answers.Notes, "Not asked about: "+skipped+".")
+		answers.Notes = append(answers.Notes, "Skipped: "+skipped+".")
 	}
 	if unknown := observed.Queues.Unknown; unknown != "" {
-		answers.Notes = append(answers.Notes, "GPUQueues are not taken into account: "+unknown+".")
+		answers.Notes = append(answers.Notes, "GPUQueues are not considered: "+unknown+".")
 	}
 	return answers, nil
 }

@@ -306,7 +306,7 @@ func TestWhatLooksAtTheWholeClusterSaysWhichRightsItNeeds(t *testing.T) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
 		})
 		err := f.run(strings.Fields(args)...)
-		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ask for the ClusterRole gputasks-cluster-view, which allows to list nodes, pods, gputasks") {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ask for the ClusterRole gputasks-cluster-view, which allows you to list nodes, pods, gputasks") {
 			t.Errorf("%s: error %v", args, err)
 		}
 	}

@@ -22,7 +22,7 @@ const defaultWidth = 100
 // totals, and what there is room for.
 func Top(p *Page, top *analysis.Top) {
 	if len(top.Models) == 0 {
-		p.Printf("No node has GPUs: nodeagent lists them, see docs/node-agent.md.\n")
+		p.Printf("No node has GPUs. nodeagent reports them: see docs/node-agent.md.\n")
 		problems(p, top.Problems)
 		return
 	}
@@ -149,7 +149,7 @@ func dividedSign(card *analysis.Card) (string, Style) {
 }
 
 func legend(p *Page, top *analysis.Top) {
-	p.Printf("\n%s free  %s busy  %s shared (tenths)  %s reserved  %s free, but takes no Pods  %s unhealthy",
+	p.Printf("\n%s free  %s busy  %s shared (tenths)  %s reserved  %s free, but closed to new Pods  %s unhealthy",
 		p.Paint(Green, "."), p.Paint(Blue, "#"), p.Paint(Purple, "1-9"), p.Paint(Yellow, "r"), p.Paint(Faint, "-"), p.Paint(Red, "x"))
 	if len(top.Profiles) > 0 {
 		p.Printf("  %s %s %s MIG slices all free, some held, all held", p.Paint(Green, "o"), p.Paint(Purple, "m"), p.Paint(Blue, "M"))

@@ -27,8 +27,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Waiting",type=string,JSONPath=`.status.summary.waiting`,description="GPUs that the queue's waiting Pods ask for"
 // +kubebuilder:printcolumn:name="Share",type=string,JSONPath=`.status.usage.factor`,description="Share of the GPU time used lately, over the share that is due by weight"
 // +kubebuilder:printcolumn:name="GPU-hours",type=string,JSONPath=`.status.usage.gpuHours`,priority=1,description="GPU time of the queue in all"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the queue works as its spec says"
-// +kubebuilder:printcolumn:name="Effective",type=string,JSONPath=`.status.conditions[?(@.type=="Effective")].status`,description="Whether the cluster has what the spec is about"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the queue works as specified"
+// +kubebuilder:printcolumn:name="Effective",type=string,JSONPath=`.status.conditions[?(@.type=="Effective")].status`,description="Whether the cluster has the GPUs that the spec names"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="What is wrong with the queue"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must have at most 63 lower-case letters, digits and '-', beginning and ending with a letter or digit, because it is the value of the label falldio.com/queue"
@@ -201,7 +201,7 @@ const (
 	DefaultReclaimNoticeSeconds     int32 = 60
 )
 
-// ConditionQueueReady is True while the queue works as its spec says, and otherwise False with
+// ConditionQueueReady is True while the queue works as specified, and otherwise False with
 // one of the reasons below.
 const ConditionQueueReady = "Ready"
 

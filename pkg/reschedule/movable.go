@@ -144,7 +144,7 @@ func (p *Planner) permanentTaskReason(task *clusterview.Task) string {
 	case gputask.SuspensionRequested(task.GPUTask):
 		return "it is suspended"
 	case task.Status.Phase != v1.PhaseRunning:
-		return "it does not run"
+		return "it is not running"
 	case neverMoves(task.GPUTask):
 		return "spec.rescheduling.policy is Never"
 	case !complete(task):

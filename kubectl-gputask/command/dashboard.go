@@ -166,9 +166,9 @@ func (d *page) serveOwner(ctx context.Context, options *dashboard.Options) error
 		if d.tokenFile != "" { // secrets that are in files are not printed: the output may be a log
 			shown = "http://" + host + "/#token=<the content of " + d.tokenFile + ">"
 		}
-		fmt.Fprintf(d.Out, "The page is at %s\nIt shows what you may see in %s. Ctrl-C ends it.\n", shown, clients.Config.Host)
+		fmt.Fprintf(d.Out, "The dashboard is at %s\nIt shows what you may see in %s. Press Ctrl-C to stop it.\n", shown, clients.Config.Host)
 		if unseen != nil {
-			fmt.Fprintf(d.ErrOut, "It shows the cluster as soon as that can be seen. Now: %v\n", cluster.Explained(unseen))
+			fmt.Fprintf(d.ErrOut, "It will show the cluster once it can be reached. Now: %v\n", cluster.Explained(unseen))
 		}
 		if !d.open || !d.Terminal {
 			return func() {}
@@ -229,7 +229,7 @@ func (d *page) serveCluster(ctx context.Context, options *dashboard.Options) err
 	}
 	options.Clients, options.Gate, options.Hosts = clients, access.NewTokens(reviews.Kube, clients.Config, options.Clock), d.hosts
 	return d.serve(ctx, options, listener, served.config, func() func() {
-		fmt.Fprintf(d.Out, "The page is served on %s to everybody with a token of the cluster, %s.\n", listener.Addr(), served.description)
+		fmt.Fprintf(d.Out, "The dashboard is served on %s to every user with a token for the cluster, %s.\n", listener.Addr(), served.description)
 		return func() {}
 	})
 }

@@ -139,7 +139,7 @@ func TestThePageOfADeadServerSaysSo(t *testing.T) {
 	if err := f.runWith(ctx, "dashboard", "--server="+dead.URL); err != nil {
 		t.Fatal(err)
 	}
-	want := "It shows the cluster as soon as that can be seen. Now: no cluster: nothing listens on " + dead.URL + "; for the local one: localcluster up\n"
+	want := "It will show the cluster once it can be reached. Now: no cluster: nothing listens on " + dead.URL + "; for the local one: localcluster up\n"
 	if errOut.String() != want {
 		t.Errorf("it says %q, want %q", errOut.String(), want)
 	}

@@ -107,7 +107,7 @@ func entryRow(entry *analysis.LineEntry) *Entry {
 	}
 	row.Never = entry.Verdict.Kind == v1.TaskNeverFits
 	if row.Reason = show.EntryReason(&row.LineEntry); row.Reason == "" {
-		row.Reason = "the scheduler has not said anything about it yet"
+		row.Reason = "the scheduler has not reported a reason yet"
 	}
 	if estimate := entry.EstimatedStart; estimate != nil {
 		row.EstimatedStart = &Estimate{StartEstimate: estimate, Message: show.Waits(estimate)}

@@ -52,7 +52,7 @@ const (
 func (r *Report) effective(queue *v1.GPUQueue) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1.ConditionQueueEffective, Status: metav1.ConditionTrue, Reason: v1.ReasonQueueEffective,
-		Message: "the cluster has the GPUs that the spec names", ObservedGeneration: queue.Generation, LastTransitionTime: metav1.NewTime(r.Now),
+		Message: "all parts of the spec take effect", ObservedGeneration: queue.Generation, LastTransitionTime: metav1.NewTime(r.Now),
 	}
 	var messages []string
 	add := func(reason string, problems []string) {

@@ -103,7 +103,7 @@ func TestAQueueSaysWhatTheClusterDoesNotHave(t *testing.T) {
 				got := meta.FindStatusCondition(status.Conditions, v1.ConditionQueueEffective)
 				expected, problem := test.want[queue.Name]
 				if !problem {
-					expected = want{v1.ReasonQueueEffective, "the cluster has the GPUs that the spec names"}
+					expected = want{v1.ReasonQueueEffective, "all parts of the spec take effect"}
 				}
 				if got.Reason != expected.reason || got.Message != expected.message || (got.Status == metav1.ConditionFalse) != problem {
 					t.Errorf("%s: %s %s %q, want %q", queue.Name, got.Status, got.Reason, got.Message, expected)

@@ -304,7 +304,7 @@ func reduced(wanted, sums, parent map[string]Amount) map[string]Amount {
 
 func overcommitted(parent, model string, sums, guaranteed map[string]Amount) Problem {
 	return Problem{GuaranteeExceedsParent, fmt.Sprintf(
-		"the children of %s are guaranteed %s together, but %s only %s: raise the guarantee of %s, or lower those of its children. Until then, each child gets a part of its own",
+		"the children of %s are guaranteed %s together, but %s only %s: raise the guarantee of %s, or lower those of its children. Until then, each child gets a proportional part",
 		parent, CountModel(sums[model], model), parent, guaranteed[model], parent)}
 }
 

@@ -28,7 +28,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Share",type=string,JSONPath=`.status.usage.factor`,description="Share of the GPU time used lately, over the share that is due by weight"
 // +kubebuilder:printcolumn:name="GPU-hours",type=string,JSONPath=`.status.usage.gpuHours`,priority=1,description="GPU time of the queue in all"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the queue works as specified"
-// +kubebuilder:printcolumn:name="Effective",type=string,JSONPath=`.status.conditions[?(@.type=="Effective")].status`,description="Whether the cluster has the GPUs that the spec names"
+// +kubebuilder:printcolumn:name="Effective",type=string,JSONPath=`.status.conditions[?(@.type=="Effective")].status`,description="Whether all parts of the spec take effect in the cluster"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="What is wrong with the queue"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must have at most 63 lower-case letters, digits and '-', beginning and ending with a letter or digit, because it is the value of the label falldio.com/queue"

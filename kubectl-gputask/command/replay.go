@@ -63,7 +63,7 @@ with the fewest GPUs left, most-free the node with the most, first-node the firs
 // oneFile requires exactly one file.
 func oneFile(command *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("%s needs one file, a directory, or - for the standard input, got %d: %s", command.Name(), len(args), command.UseLine())
+		return fmt.Errorf("%s needs one file, a directory, or - for stdin, got %d: %s", command.Name(), len(args), command.UseLine())
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ func TestRequestsThatAreWrong(t *testing.T) {
 		"no task":                           {"POST", "/api/whatif", "# nothing", 422, "no GPUTasks"},
 		"another kind":                      {"POST", "/api/whatif", "apiVersion: v1\nkind: Pod\nmetadata: {name: x}", 422, "there are no GPUTasks in it, but document 1: Pod x"},
 		"a field that there is not":         {"POST", "/api/whatif", "apiVersion: falldio.com/v1\nkind: GPUTask\nspec: {gpus: 1}", 422, "line 3: unknown field spec.gpus: did you mean spec.gpu-amount?"},
-		"many tasks":                        {"POST", "/api/whatif", strings.Repeat("apiVersion: falldio.com/v1\nkind: GPUTask\n---\n", 21), 422, "ask about 20 at most"},
+		"many tasks":                        {"POST", "/api/whatif", strings.Repeat("apiVersion: falldio.com/v1\nkind: GPUTask\n---\n", 21), 422, "at most 20 can be checked"},
 		"a change without the UID":          {"POST", "/api/tasks/default/x/delete", `{}`, 400, `field "uid"`},
 		"a change that is too large":        {"POST", "/api/tasks/default/x/delete", strings.Repeat(" ", 5000), 413, "at most 4 KiB"},
 		"an action that there is not":       {"POST", "/api/plans/x/explode", `{"uid":"1"}`, 404, "no action"},

@@ -359,7 +359,7 @@ func TestTheClassOfSharesIsInstalledWhereItIsAccepted(t *testing.T) {
 // TestTheNotesSayHowThePageIsReached has the text that Helm prints after an installation.
 func TestTheNotesSayHowThePageIsReached(t *testing.T) {
 	t.Parallel()
-	const warning = "WARNING: dashboard.service.type is LoadBalancer, and the page has no TLS"
+	const warning = "WARNING: dashboard.service.type is LoadBalancer, and the dashboard has no TLS"
 	for name, test := range map[string]struct {
 		page    values
 		address string
@@ -378,7 +378,7 @@ func TestTheNotesSayHowThePageIsReached(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(notes, "The page, at "+test.address+":") || strings.Contains(notes, warning) != test.warned {
+			if !strings.Contains(notes, "The dashboard, at "+test.address+":") || strings.Contains(notes, warning) != test.warned {
 				_, notes, _ = strings.Cut(notes, "\nNOTES:")
 				t.Errorf("want %s, a warning: %t; got%s", test.address, test.warned, notes)
 			}

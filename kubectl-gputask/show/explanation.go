@@ -313,11 +313,11 @@ func outlook(p *Page, o *analysis.Outlook) {
 		}
 	}
 	if preempted := preemptedOf(o); len(preempted) > 0 {
-		p.Title("Would be preempted, lower priority")
+		p.Title("Would be preempted (lower priority)")
 		p.Printf("  %s\n", abbreviate(preempted, 8))
 	}
 	if len(o.Reclaimed) > 0 {
-		p.Title("Would be preempted, on borrowed GPUs")
+		p.Title("Would be preempted (on borrowed GPUs)")
 		p.Printf("  %s\n", abbreviate(o.Reclaimed, 8))
 	}
 	if len(o.Moves) > 0 {

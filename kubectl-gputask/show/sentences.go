@@ -89,8 +89,8 @@ func addOutlook(f *pairs, o *analysis.Outlook, now time.Time) {
 	for _, why := range o.Immovable {
 		f.add("Can't be moved", why)
 	}
-	f.addIf("Would be preempted, lower priority", abbreviate(preemptedOf(o), 8))
-	f.addIf("Would be preempted, on borrowed GPUs", abbreviate(o.Reclaimed, 8))
+	f.addIf("Would be preempted (lower priority)", abbreviate(preemptedOf(o), 8))
+	f.addIf("Would be preempted (on borrowed GPUs)", abbreviate(o.Reclaimed, 8))
 	if len(o.Moves) > 0 {
 		f.add("Moves", plural.Count(len(o.Moves), "move")+" would make room, at a cost of "+GPUTime(o.CostGPUSeconds)+" of GPU time")
 	}

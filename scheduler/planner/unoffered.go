@@ -18,7 +18,7 @@ func unoffered(p *Planner, s *search) (text string) {
 	shape := s.attempt.Waiting[0].Shape
 	resource, refused := snapshot.GPUResource(&shape), false
 	s.refused.Each(func(_ string, refusal *filters.Refusal) {
-		refused = refused || slices.Contains(strings.Split(refusal.Reason, "; "), "Insufficient "+resource)
+		refused = refused || slices.Contains(strings.Split(refusal.Reason, "; "), "Insufficient "+string(resource))
 	})
 	if !refused || p.mirror.Lists(resource) {
 		return ""

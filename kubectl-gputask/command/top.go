@@ -26,7 +26,8 @@ type top struct {
 	metrics  bool
 	urls     []string
 	// nodes is true if a table of the nodes is wanted instead.
-	nodes bool
+	nodes   bool
+	options show.TopOptions
 }
 
 func newTop(s *session) *cobra.Command {
@@ -36,9 +37,11 @@ func newTop(s *session) *cobra.Command {
 		Short: "Show the GPUs of all nodes, and how many more Pods fit",
 		Long: `Show the GPUs of all nodes, and how many more Pods fit.
 
-Each GPU is one character, grouped by node and leaf. Below, for the most frequently requested
-Pod shapes and for 1, 2, 4 and 8 GPUs: how many Pods fit, how many free GPUs they can't use
-(stranded), and the largest gang that fits in one domain.
+Each GPU is one character, grouped by node and leaf; --by groups them by model or pool.
+
+--room adds a table for the most frequently requested Pod shapes and for 1, 2, 4 and 8 GPUs:
+how many Pods fit, how many free GPUs they can't use (stranded), and the largest gang that fits
+in one domain.
 
 "top nodes" shows a table with a line for each node instead.
 
@@ -55,6 +58,9 @@ permission to get pods/proxy in the namespace nodeagent-system.`,
 	flags := command.Flags()
 	flags.BoolVarP(&t.watch, "watch", "w", false, "refresh until Ctrl-C")
 	flags.DurationVar(&t.interval, "interval", 2*time.Second, "refresh interval with --watch")
+	flags.StringVar(&t.options.By, "by", show.ByLeaf, "what to group the nodes by: leaf, model or pool")
+	flags.BoolVar(&t.options.Room, "room", false, "show how many more Pods fit, by the shape of the Pods")
+	complete(command, "by", fixed(show.ByLeaf, show.ByModel, show.ByPool))
 	flags.BoolVar(&t.metrics, "metrics", true, "read GPU utilisation from the node agents")
 	flags.StringArrayVar(&t.urls, "metrics-url", nil, "address to read the metrics from instead, for example http://localhost:9836/metrics; may be repeated")
 	t.clusterFlags.addTo(command)
@@ -64,6 +70,9 @@ permission to get pods/proxy in the namespace nodeagent-system.`,
 
 func (t *top) run(ctx context.Context) error {
 	if err := t.validate(); err != nil {
+		return err
+	}
+	if err := oneOf("--by", t.options.By, show.ByLeaf, show.ByModel, show.ByPool); err != nil {
 		return err
 	}
 	if t.interval < time.Second {
@@ -143,7 +152,7 @@ func (t *top) write(ctx context.Context, to *session, clients *cluster.Clients, 
 	if t.nodes {
 		show.Nodes(page, answer)
 	} else {
-		show.Top(page, answer)
+		show.Top(page, answer, t.options)
 	}
 	if note != nil {
 		fmt.Fprintf(page, "\nUtilisation is not known for all GPUs: %v\n", note)

@@ -94,7 +94,8 @@ func causeOf(pod *corev1.Pod, note string, args []any) cause {
 	return cause{owner: owner, message: withoutCounts(message)}
 }
 
-// withoutCounts drops the words that are numbers: "2", "0/4", "(1". Those that only contain some are names: "h100", "data-1".
+// withoutCounts drops the words that are numbers: "2", "0/4", "(1". Those that only contain digits are names: "h100",
+// "data-1".
 func withoutCounts(text string) string {
 	return strings.Join(slices.DeleteFunc(strings.Fields(text), func(word string) bool {
 		return strings.Trim(word, "0123456789/(),.;:") == ""

@@ -85,7 +85,8 @@ func (p *Planner) explain(s *search) (given cachedMessage, renew time.Time) {
 	given, good := p.explanations.get(own, now)
 	if !good {
 		if given, good = p.explanations.get(shared, now); !good {
-			given = p.explainAgain(s, needs)
+			reason := p.explainAgain(s, needs)
+			given = cachedMessage{reason: reason, at: now, version: version, nodes: p.mirror.NodesVersion(), never: reason.Never}
 			p.explanations.put(shared, given)
 		}
 		p.explanations.put(own, given)
@@ -98,9 +99,9 @@ func (p *Planner) explain(s *search) (given cachedMessage, renew time.Time) {
 }
 
 // explainAgain is explain without what was explained before.
-func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
+func (p *Planner) explainAgain(s *search, needs string) *v1.WaitingReason {
 	if s.refused.AtAll() != nil { // what the engine says is beside the point
-		return p.asExplained(&v1.WaitingReason{Reason: v1.WaitsForExternal, Needs: needs, Nodes: refusedNodes(s.refused), Message: s.refused.String()})
+		return &v1.WaitingReason{Reason: v1.WaitsForExternal, Needs: needs, Nodes: refusedNodes(s.refused), Message: s.refused.String()}
 	}
 	explanation, err := p.diagnose(s.attempt, withoutRefused(s))
 	given := &v1.WaitingReason{Reason: v1.WaitsForUnknown, Needs: needs}
@@ -131,12 +132,7 @@ func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 	if text := unoffered(p, s); text != "" {
 		given.Reason, given.Never, given.Message, given.Remedies = v1.WaitsForever, true, text, nil
 	}
-	return p.asExplained(given)
-}
-
-// asExplained returns a reason as one of this moment.
-func (p *Planner) asExplained(given *v1.WaitingReason) cachedMessage {
-	return cachedMessage{reason: given, at: p.clock.Now(), version: p.mirror.Version(), nodes: p.mirror.NodesVersion(), never: given.Never}
+	return given
 }
 
 // withoutExcluded removes from an explanation the nodes that it left out because filters refused them, which are

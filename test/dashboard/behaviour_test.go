@@ -256,7 +256,9 @@ func TestAPlanIsApprovedAndCarriedOut(t *testing.T) {
 	p.confirm("Approve", "kubectl gputask plan approve to-approve")
 	p.see("Done")
 	p.goTo("#/tasks/default/to-move")
-	p.see(target, "moved")
+	p.see(target)
+	p.do(evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })"))
+	p.see("after it was moved")
 	p.quiet()
 }
 

@@ -4,14 +4,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { links, parseRoute, titleOf } from "../src/route";
+import { allDecisions, filterQuery, links, parseRoute, titleOf } from "../src/route";
 
 test("addresses lead to views", () => {
   for (const hash of ["", "#", "#/", "#/cluster"]) assert.deepEqual(parseRoute(hash), { view: "cluster", find: "" });
   assert.deepEqual(parseRoute("#/queue"), { view: "queue" });
   assert.deepEqual(parseRoute("#/tasks"), { view: "tasks" });
   assert.deepEqual(parseRoute("#/plans"), { view: "plans" });
-  assert.deepEqual(parseRoute("#/decisions/12"), { view: "decision", id: 12 });
+  assert.deepEqual(parseRoute("#/decisions/12"), { view: "decision", id: 12, filter: allDecisions });
   for (const hash of ["#/x", "#/tasks/a", "#/tasks/a/b/c", "#/decisions/x", "#/queue/a", "#/%zz"]) assert.deepEqual(parseRoute(hash), { view: "unknown" }, hash);
 });
 
@@ -22,6 +22,16 @@ test("links lead where they say", () => {
   assert.deepEqual(parseRoute(links.find("h100 & more")), { view: "cluster", find: "h100 & more" });
   assert.deepEqual(parseRoute(links.whatIfFrom("default", "big")), { view: "whatif", from: { namespace: "default", name: "big" } });
   assert.deepEqual(parseRoute("#/whatif?from=incomplete"), { view: "whatif" });
+});
+
+test("the filter of decisions is in the address", () => {
+  const filter = { task: "default/big", find: "a & b", outcome: "Waits" };
+  assert.deepEqual(parseRoute(links.decisionsBy(filter)), { view: "decisions", filter });
+  assert.deepEqual(parseRoute(links.decision(7, filter)), { view: "decision", id: 7, filter });
+  assert.deepEqual(parseRoute(links.decisionsAbout("default", "big")), { view: "decisions", filter: { ...allDecisions, task: "default/big" } });
+  assert.deepEqual(parseRoute(links.decisions), { view: "decisions", filter: allDecisions });
+  assert.equal(filterQuery({ ...allDecisions, outcome: "Waits" }), "?outcome=Waits");
+  assert.equal(filterQuery(allDecisions), "");
 });
 
 test("titles", () => {

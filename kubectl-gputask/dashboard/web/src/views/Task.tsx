@@ -46,6 +46,7 @@ function Details({ details, task, path, reload }: { details: TaskDetails; task: 
   return (
     <>
       <Actions actions={list(details.actions)} path={path} uid={task.uid} onDone={reload} />
+      <p><a href={links.decisionsAbout(task.namespace, task.name)}>Decisions about this task</a></p>
       <section class="card" aria-label="The task">
         <TaskFacts task={task} />
       </section>

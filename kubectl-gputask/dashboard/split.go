@@ -59,7 +59,7 @@ func (s *Server) addTable(ctx context.Context, answer *rows.SplitHistory, viewer
 	case err != nil:
 		answer.Uncounted = err.Error()
 	case report.CountedUntil.IsZero():
-		answer.Uncounted = "Nothing was counted in this time: gpu-controller counts GPU-hours unless its flag --usage-period is 0."
+		answer.Uncounted = "nothing was counted in this time; gpu-controller counts unless its flag --usage-period is 0"
 		report = nil
 	default:
 		answer.CountedSince, answer.CountedUntil = &metav1.Time{Time: report.CountedSince}, &metav1.Time{Time: report.CountedUntil}

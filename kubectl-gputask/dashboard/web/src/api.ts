@@ -452,7 +452,7 @@ export interface SplitHistory {
   curves: Curves;
   /** Those with most GPU-hours first. */
   rows: SplitRow[];
-  /** Why there are no GPU-hours, in a sentence; else of which time they are. */
+  /** Why there are no GPU-hours, as the end of a sentence; else of which time they are. */
   uncounted?: string;
   countedSince?: string;
   countedUntil?: string;

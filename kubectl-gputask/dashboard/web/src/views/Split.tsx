@@ -43,7 +43,7 @@ function CurvesCard({ dimension, curves, missing }: { dimension: Dimension; curv
   return (
     <section class="card" aria-labelledby="split">
       <h2 id="split">GPUs allocated</h2>
-      {missing ? <Note>Prometheus has no values to split by in this time. It would need {missing}.</Note>
+      {missing ? <Note>Prometheus has no such history of this time. It would be made of {missing}.</Note>
         : moments.length < 2 ? <Empty>There is too little to draw yet. The curves grow once a minute.</Empty>
         : series.length === 0 ? <Empty>No GPUs were allocated in this time.</Empty>
         : (
@@ -90,7 +90,7 @@ function Counted({ history }: { history: SplitHistory }): JSX.Element {
   const at = (time: string) => clockTime(new Date(time), new Date());
   return (
     <>
-      {history.uncounted && <Note>There are no GPU-hours. {history.uncounted}</Note>}
+      {history.uncounted && <Note>No GPU-hours: {history.uncounted}</Note>}
       <p class="hint">
         {history.countedSince && history.countedUntil && <>GPU-hours are of whole hours: from {at(history.countedSince)} until {at(history.countedUntil)}. </>}
         {history.seenSince && <>Tasks and waiting times are those that this page's server has seen since {at(history.seenSince)}; of earlier starts it knows only some. </>}

@@ -32,6 +32,9 @@ func (s *Server) splitHistory(_ http.ResponseWriter, r *http.Request, viewer *ac
 	if !slices.Contains([]string{wholeCluster, accounting.ByQueue, accounting.ByModel, accounting.ByNamespace}, dimension) {
 		return nil, failed(http.StatusNotFound, "The history is not kept by %s.", printable(dimension))
 	}
+	if s.options.Personal && s.feed.following() == nil {
+		return nil, failed(http.StatusForbidden, "Usage is shown once the whole cluster is seen: that takes the rights of the ClusterRole gputasks-cluster-view.")
+	}
 	answer := &rows.SplitHistory{Source: "page"}
 	if dimension != wholeCluster {
 		s.addCurves(r.Context(), answer, dimension, begin, now)

@@ -6,6 +6,8 @@ package dashboard
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/history"
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/rows"
 	"falldio.github.io/gpu-controller/pkg/accounting"
 )
@@ -82,8 +85,29 @@ func TestTheHistoryIsSplit(t *testing.T) {
 	}
 }
 
-// The books name the namespaces of all tenants. A page of one namespace has no history either: it is kept of the whole
-// cluster only.
+// Prometheus and the page's own rights know more than such a user may see.
+func TestWhoSeesOneNamespaceSeesNoNamesOfOthers(t *testing.T) {
+	t.Parallel()
+	s, clients := serverWith(t)
+	addBook(t, clients)
+	s.options.Personal = true
+	s.options.Prometheus = &history.Prometheus{URL: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, HTTP: &http.Client{Transport: notAsked{t}}}
+	for _, dimension := range []string{"cluster", "namespace"} {
+		if code, text := ask(t, s, "GET", "/api/history/"+dimension+"?hours=1", ""); code != 403 || !strings.Contains(text, "gputasks-cluster-view") {
+			t.Errorf("status %d: %s", code, text)
+		}
+	}
+}
+
+type notAsked struct{ t *testing.T }
+
+// RoundTrip implements http.RoundTripper.
+func (n notAsked) RoundTrip(request *http.Request) (*http.Response, error) {
+	n.t.Errorf("%s was asked for", request.URL)
+	return nil, errors.New("nothing is answered")
+}
+
+// The books name the namespaces of all tenants.
 func TestWhoMayNotReadTheBooksSeesNoNamesOfThem(t *testing.T) {
 	t.Parallel()
 	s, clients := serverWith(t)

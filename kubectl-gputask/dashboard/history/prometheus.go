@@ -132,7 +132,7 @@ func (s *series) each(do func(at int64, value float64)) {
 	for _, pair := range s.Values {
 		at, isNumber := pair[0].(float64)
 		text, isText := pair[1].(string)
-		if value, err := strconv.ParseFloat(text, 64); isNumber && isText && err == nil && math.Abs(value) <= maxValue { // neither NaN
+		if value, err := strconv.ParseFloat(text, 64); isNumber && isText && err == nil && math.Abs(value) <= maxValue { // NaN is not
 			do(int64(at), value)
 		}
 	}

@@ -151,7 +151,7 @@ func (v *View) reclaimFor(w *clusterview.Waiting) *preemption.Queues {
 		if amount == 0 {
 			continue
 		}
-		one := preemption.Held{Pod: pod, Gang: v.GangOf(string(pod.UID)), Queue: v.queues.holder(pod), Amount: amount, Leaving: pod.DeletionTimestamp != nil}
+		one := preemption.Held{Pod: pod, Gang: v.GangOf(string(pod.UID)), Queue: v.queues.Holder(pod), Amount: amount, Leaving: pod.DeletionTimestamp != nil}
 		if node := v.Node(pod.Spec.NodeName); node != nil {
 			one.Model = snapshot.Model(node)
 		}

@@ -135,7 +135,7 @@ func (g *gathered) running(queues *Queues, now time.Time) (entry LineEntry, runs
 	if amount == 0 {
 		return LineEntry{}, false
 	}
-	entry.Queue, entry.Verdict.Kind = queues.holder(g.with[0]), verdict.Runs
+	entry.Queue, entry.Verdict.Kind = queues.Holder(g.with[0]), verdict.Runs
 	since := metav1.NewTime(now)
 	for _, pod := range g.with {
 		if began := metav1.NewTime(podfacts.FirstStarted(pod)); began.Before(&since) {

@@ -74,9 +74,9 @@ func (q *Queues) applicant(pod *corev1.Pod) (applicant queueing.Applicant, known
 	return gpuqueue.Applicant(pod, q.namespaces[pod.Namespace]), true
 }
 
-// holder returns the queue that a running Pod counts for. If the queues or the Pod's namespace are not known, it is the
+// Holder returns the queue that a running Pod counts for. If the queues or the Pod's namespace are not known, it is the
 // queue that the Pod names.
-func (q *Queues) holder(pod *corev1.Pod) string {
+func (q *Queues) Holder(pod *corev1.Pod) string {
 	applicant, known := q.applicant(pod)
 	switch {
 	case known:

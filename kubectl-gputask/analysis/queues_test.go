@@ -125,7 +125,7 @@ func TestWhichQueueAPodIsIn(t *testing.T) {
 			case test.refused:
 				want = "vision" // that of its namespace
 			}
-			if got := test.queues.holder(waitingPod("a", test.label, 1)); got != want {
+			if got := test.queues.Holder(waitingPod("a", test.label, 1)); got != want {
 				t.Errorf("while it runs it counts for %q, want %q", got, want)
 			}
 		})

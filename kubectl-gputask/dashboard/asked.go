@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/access"
@@ -91,12 +90,10 @@ const maxHours = 24 * 31
 // history answers with how the GPUs were used: from Prometheus, or, without one or while it does not answer, as far as
 // it was seen here.
 func (s *Server) history(_ http.ResponseWriter, r *http.Request, _ *access.Viewer) (rows.History, error) {
-	hours, err := strconv.Atoi(r.URL.Query().Get("hours"))
-	if err != nil || hours < 1 || hours > maxHours {
-		return rows.History{}, failed(http.StatusBadRequest, "The parameter hours must be a number from 1 to %d.", maxHours)
+	begin, now, err := s.period(r)
+	if err != nil {
+		return rows.History{}, err
 	}
-	now := s.options.Clock.Now()
-	begin := now.Add(-time.Duration(hours) * time.Hour)
 	own := rows.History{Source: "page", Samples: s.feed.history.Since(begin)}
 	if s.options.Prometheus == nil {
 		return own, nil

@@ -185,19 +185,19 @@ func warn(what string) cache.WatchErrorHandlerWithContext {
 }
 
 // look brings the rows up to date, and pauses so that looking does not take all of a CPU.
-func (f *feed) look(ctx context.Context) rows.Sample {
+func (f *feed) look(ctx context.Context) *rows.Moment {
 	begin := f.options.Clock.Now()
-	set, sample := f.build(begin)
+	set, moment := f.build(begin)
 	if err := f.put(set); err != nil {
 		klog.FromContext(ctx).Error(err, "The page can't be brought up to date")
 	}
 	f.looked, f.took = f.options.Clock.Now(), f.options.Clock.Since(begin)
 	_ = cluster.Sleep(ctx, f.options.Clock, max(shortestPause, pauseFactor*f.took)) // run sees that ctx has ended
-	return sample
+	return moment
 }
 
 // build returns the rows of the cluster as it is now.
-func (f *feed) build(now time.Time) (rows.Set, rows.Sample) {
+func (f *feed) build(now time.Time) (rows.Set, *rows.Moment) {
 	observed := f.follower.Observe(now)
 	queues := observed.Queues.ForAnalysis()
 	if queues != nil && queues.Tree != nil {
@@ -230,8 +230,8 @@ func (f *feed) known() rows.Summary {
 func (f *feed) put(set rows.Set) error { return f.document.Replace(live.Rows(set)) }
 
 // sample continues the history.
-func (f *feed) sample(sample rows.Sample) {
-	f.history.Add(sample)
+func (f *feed) sample(moment *rows.Moment) {
+	f.history.Add(moment)
 	recent := map[string]any{}
 	for _, sample := range f.history.Last(liveSamples) {
 		recent[sample.Time.UTC().Format(time.RFC3339)] = sample

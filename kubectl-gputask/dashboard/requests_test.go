@@ -4,6 +4,7 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http/httptest"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubefake "k8s.io/client-go/kubernetes/fake"
@@ -110,5 +113,41 @@ func TestChangesAreForTheTaskThatWasSeen(t *testing.T) {
 	}
 	if code, text := ask(t, s, "POST", "/api/tasks/default/train/delete", `{"uid":"train"}`); code != 404 || !strings.Contains(text, "not found") {
 		t.Errorf("status %d: %s", code, text)
+	}
+}
+
+// filterOf is a journal that remembers what it was asked for.
+type filterOf struct{ asked *rows.DecisionFilter }
+
+func (f *filterOf) Decisions(_ context.Context, _ *access.Viewer, filter *rows.DecisionFilter) (*rows.Journal, error) {
+	f.asked = filter
+	return &rows.Journal{}, nil
+}
+
+func (f *filterOf) Step(context.Context, *access.Viewer, int) (*rows.JournalStep, error) {
+	return nil, nil
+}
+
+func TestDecisionsAreAskedForWithAFilter(t *testing.T) {
+	t.Parallel()
+	s, clients := serverWith(t)
+	array := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: "sweep", Namespace: "default"}, Spec: v1.GPUTaskSpec{Completions: new(int32(4))}}
+	if err := clients.Tasks.(*taskfake.Clientset).Tracker().Add(array); err != nil {
+		t.Fatal(err)
+	}
+	source := &filterOf{}
+	s.options.Journal = source
+	for query, want := range map[string]rows.DecisionFilter{
+		"":                                     {},
+		"?task=default/train&outcome=Waits":    {Task: "default/train", Outcome: "Waits"},
+		"?task=default/sweep&find=%20Big%20eu": {Task: "default/sweep", IsArray: true, Words: []string{"big", "eu"}},
+		"?task=default/gone":                   {Task: "default/gone"},
+	} {
+		if code, text := ask(t, s, "GET", "/api/journal"+query, ""); code != 200 {
+			t.Errorf("status %d: %s", code, text)
+		}
+		if diff := cmp.Diff(&want, source.asked, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%q asks for (-want +got):\n%s", query, diff)
+		}
 	}
 }

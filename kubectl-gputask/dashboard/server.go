@@ -51,12 +51,13 @@ type Options struct {
 type Server struct {
 	options Options
 	feed    *feed
+	reports *reports
 	handler http.Handler
 }
 
 // New returns a server, which watches the cluster from Serve on.
 func New(options Options) *Server {
-	s := &Server{options: options}
+	s := &Server{options: options, reports: newReports(options.Clock)}
 	s.feed = newFeed(&s.options)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/live", s.admitted(s.live))
@@ -67,6 +68,7 @@ func New(options Options) *Server {
 	mux.HandleFunc("GET /api/gpus/{node}/{index}", answered(s, s.gpu))
 	mux.HandleFunc("POST /api/whatif", answered(s, s.whatIf))
 	mux.HandleFunc("GET /api/history", answered(s, s.history))
+	mux.HandleFunc("GET /api/history/{dimension}", answered(s, s.splitHistory))
 	mux.HandleFunc("GET /api/journal", answered(s, s.journal))
 	mux.HandleFunc("GET /api/journal/{id}", answered(s, s.journalStep))
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {

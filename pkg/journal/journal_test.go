@@ -171,8 +171,9 @@ func TestWhatIsWrongWithAJournalIsSaid(t *testing.T) {
 		"the number of a decision is none": {slices.Concat(good[:3], []string{strings.Replace(good[3], `"number":1`, `"number":-1`, 1)}), "line 4: decision: number: must be at least 1, is -1", 0},
 		"a place is that of no role":       {slices.Concat(good[:3], []string{strings.Replace(good[3], `"role":0`, `"role":-1`, 1)}), "line 4: decision: asked[0]: places[0]: role: there is no role -1", 0},
 		"the best of some nodes is none":   {slices.Concat(good[:3], []string{`{"decision":{"number":1,"asked":[{"kind":"rank","fits":true,"ranked":1}]}}`}), "line 4: decision: asked[0]: best: is missing", 0},
-		"there is no checkpoint":           {good[3:], "there is no checkpoint", 0},
-		"the checkpoint is not complete":   {good[:2], "there is no checkpoint", 0},
+		"there is no checkpoint":           {good[3:], "there is no checkpoint: it is not a journal of gpu-scheduler", 0},
+		"the checkpoint is not complete":   {good[:2], ErrEmpty.Error(), 0},
+		"there is nothing":                 {nil, ErrEmpty.Error(), 0},
 		"a line of the beginning is after": {slices.Concat(good[5:], good), "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

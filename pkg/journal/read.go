@@ -45,6 +45,9 @@ func (s *segment) close() {
 	}
 }
 
+// ErrEmpty is returned for a journal that has not begun yet: its first checkpoint is missing, or not complete.
+var ErrEmpty = errors.New("there is no checkpoint: it is not a journal of gpu-scheduler, or an empty one")
+
 // maxLine is more than the longest line.
 const maxLine = 64 << 20
 
@@ -68,8 +71,12 @@ func Read(from io.Reader) (*Journal, error) {
 		}
 	}
 	r.end()
-	if len(r.journal.segments) == 0 {
-		return nil, errors.New("there is no checkpoint: it is not a journal of gpu-scheduler, or an empty one")
+	switch {
+	case len(r.journal.segments) > 0:
+	case r.number == 0 || r.journal.unreadable > 0:
+		return nil, ErrEmpty
+	default:
+		return nil, errors.New("there is no checkpoint: it is not a journal of gpu-scheduler")
 	}
 	r.journal.finish()
 	return r.journal, nil

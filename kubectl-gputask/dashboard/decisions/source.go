@@ -66,28 +66,26 @@ func New(place string, insecure bool, clock clock.WithDelayedExecution) (*Source
 	return s, nil
 }
 
-// Decisions returns the last decisions, the newest last.
-func (s *Source) Decisions(ctx context.Context, viewer *access.Viewer) (*rows.Journal, error) {
+// Decisions returns the last of the decisions that a filter selects, the newest last.
+func (s *Source) Decisions(ctx context.Context, viewer *access.Viewer, filter *rows.DecisionFilter) (*rows.Journal, error) {
 	read, err := s.read(ctx, viewer)
-	if err != nil {
+	switch {
+	case errors.Is(err, journal.ErrEmpty):
+		return rows.JournalOf(nil, filter, maxDecisions), nil
+	case err != nil:
 		return nil, err
+	default:
+		return rows.JournalOf(read.Decisions(), filter, maxDecisions), nil
 	}
-	all := read.Decisions()
-	list := &rows.Journal{Decisions: []rows.Decision{}}
-	for i := max(0, len(all)-maxDecisions); i < len(all); i++ {
-		list.Decisions = append(list.Decisions, rows.DecisionRow(&all[i]))
-	}
-	if len(list.Decisions) == 0 {
-		return nil, errors.New("the scheduler has not decided anything yet since its journal began")
-	}
-	list.From = &list.Decisions[0].Time
-	return list, nil
 }
 
 // Step returns a decision with the cluster right before it.
 func (s *Source) Step(ctx context.Context, viewer *access.Viewer, id int) (*rows.JournalStep, error) {
 	read, err := s.read(ctx, viewer)
-	if err != nil {
+	switch {
+	case errors.Is(err, journal.ErrEmpty):
+		return nil, nil //nolint:nilnil // there is no decision yet
+	case err != nil:
 		return nil, err
 	}
 	decision, err := read.Decision(id)

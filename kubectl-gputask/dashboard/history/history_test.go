@@ -20,15 +20,17 @@ import (
 
 var begin = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
-func sampleAt(seconds int) rows.Sample {
-	return rows.Sample{Time: metav1.NewTime(begin.Add(time.Duration(seconds) * time.Second)), Total: float64(seconds)}
+func momentAt(seconds int, parts ...rows.Part) *rows.Moment {
+	return &rows.Moment{
+		Sample: rows.Sample{Time: metav1.NewTime(begin.Add(time.Duration(seconds) * time.Second)), Total: float64(seconds)}, Parts: rows.Parts{ByQueue: parts},
+	}
 }
 
 func TestAStoreKeepsTheLastWeek(t *testing.T) {
 	t.Parallel()
 	store := NewStore()
 	for i := range maxSamples + 10 {
-		store.Add(sampleAt(i))
+		store.Add(momentAt(i))
 	}
 	if last := store.Last(2); len(last) != 2 || last[1].Total != maxSamples+9 || last[0].Total != maxSamples+8 {
 		t.Errorf("the last are %+v", last)
@@ -42,7 +44,7 @@ func TestALongPeriodIsThinned(t *testing.T) {
 	t.Parallel()
 	store := NewStore()
 	for i := range 2000 {
-		store.Add(sampleAt(i))
+		store.Add(momentAt(i))
 	}
 	samples := store.Since(begin.Add(100 * time.Second))
 	if len(samples) > maxPoints || len(samples) < maxPoints/2 || samples[0].Total < 100 || samples[len(samples)-1].Total != 1999 {

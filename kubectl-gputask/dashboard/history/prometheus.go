@@ -43,12 +43,15 @@ type curve struct {
 	set   func(*rows.Sample, float64)
 }
 
+// allocatedByGPU is how much of each GPU is allocated.
+const allocatedByGPU = `min by (UUID) (clamp_max(sum by (UUID, instance) (falldio_gpu_holder_share_ratio), 1))`
+
 // curves are made of the metrics of docs/node-agent.md, docs/controller.md and docs/scheduling.md. Several replicas
 // export the same.
 func curves() []curve {
 	return []curve{
 		{`count(count by (UUID) (falldio_gpu_info))`, func(s *rows.Sample, value float64) { s.Total = value }},
-		{`sum(min by (UUID) (clamp_max(sum by (UUID, instance) (falldio_gpu_holder_share_ratio), 1)))`, func(s *rows.Sample, value float64) { s.Allocated = value }},
+		{"sum(" + allocatedByGPU + ")", func(s *rows.Sample, value float64) { s.Allocated = value }},
 		{`count(min by (UUID) (falldio_gpu_healthy) == 0)`, func(s *rows.Sample, value float64) { s.Unhealthy = value }},
 		{`max(gpu_scheduler_stranded_gpus)`, func(s *rows.Sample, value float64) { s.Stranded = value }},
 		{`sum(max by (queue, gpu) (gpu_controller_queue_gpus{state="waiting",gpu="*"}))`, func(s *rows.Sample, value float64) { s.Waiting = value }},
@@ -59,7 +62,7 @@ func curves() []curve {
 func (p *Prometheus) Samples(ctx context.Context, from, to time.Time) ([]rows.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	step := max(shortestStep, (to.Sub(from) / maxPoints).Round(time.Second))
+	step := stepOf(from, to)
 	wanted := curves()
 	answers := make([]map[int64]float64, len(wanted))
 	group, ctx := errgroup.WithContext(ctx)
@@ -89,19 +92,54 @@ func (p *Prometheus) Samples(ctx context.Context, from, to time.Time) ([]rows.Sa
 	return samples, nil
 }
 
+// stepOf returns how far points are apart.
+func stepOf(from, to time.Time) time.Duration {
+	return max(shortestStep, (to.Sub(from) / maxPoints).Round(time.Second))
+}
+
 // response is that of Prometheus' API.
 type response struct {
 	Status string `json:"status"`
 	Error  string `json:"error"`
 	Data   struct {
-		Result []struct {
-			Values [][2]any `json:"values"`
-		} `json:"result"`
+		Result []series `json:"result"`
 	} `json:"data"`
+}
+
+type series struct {
+	Metric map[string]string `json:"metric"`
+	Values [][2]any          `json:"values"`
 }
 
 // query returns the only series of a query, by time in seconds.
 func (p *Prometheus) query(ctx context.Context, query string, from, to time.Time, step time.Duration) (map[int64]float64, error) {
+	result, err := p.ask(ctx, query, from, to, step)
+	if err != nil {
+		return nil, err
+	}
+	values := map[int64]float64{}
+	for i := range result {
+		result[i].each(func(at int64, value float64) { values[at] = value })
+	}
+	return values, nil
+}
+
+// maxValue is far more than there are GPUs: what is beyond it is no number of GPUs.
+const maxValue = 1e9
+
+// each calls a function with each value, by time in seconds.
+func (s *series) each(do func(at int64, value float64)) {
+	for _, pair := range s.Values {
+		at, isNumber := pair[0].(float64)
+		text, isText := pair[1].(string)
+		if value, err := strconv.ParseFloat(text, 64); isNumber && isText && err == nil && math.Abs(value) <= maxValue { // NaN is not
+			do(int64(at), value)
+		}
+	}
+}
+
+// ask returns all series of a query.
+func (p *Prometheus) ask(ctx context.Context, query string, from, to time.Time, step time.Duration) ([]series, error) {
 	address := p.URL.JoinPath("api/v1/query_range")
 	address.RawQuery = url.Values{
 		"query": {query}, "start": {strconv.FormatInt(from.Unix(), 10)}, "end": {strconv.FormatInt(to.Unix(), 10)}, "step": {strconv.Itoa(int(step.Seconds()))},
@@ -122,16 +160,5 @@ func (p *Prometheus) query(ctx context.Context, query string, from, to time.Time
 	if read.Status != "success" {
 		return nil, fmt.Errorf("asking Prometheus: %s: %s", answer.Status, read.Error)
 	}
-	values := map[int64]float64{}
-	for _, series := range read.Data.Result {
-		for _, pair := range series.Values {
-			at, isNumber := pair[0].(float64)
-			text, isText := pair[1].(string)
-			value, err := strconv.ParseFloat(text, 64)
-			if isNumber && isText && err == nil && !math.IsNaN(value) && !math.IsInf(value, 0) {
-				values[int64(at)] = value
-			}
-		}
-	}
-	return values, nil
+	return read.Data.Result, nil
 }

@@ -30,8 +30,8 @@ type Input struct {
 	Help func(*analysis.LineEntry) string
 }
 
-// Build returns the rows of all collections but Samples, and the present moment as a sample.
-func Build(in *Input) (Set, Sample) {
+// Build returns the rows of all collections but Samples, and what the history keeps of now.
+func Build(in *Input) (Set, *Moment) {
 	b := &builder{view: in.View, given: in.Known, queues: in.Queues, help: in.Help, set: Set{}}
 	b.top = in.View.Top(in.Load)
 	b.line = analysis.NewLine(&analysis.LineObjects{
@@ -49,7 +49,7 @@ func Build(in *Input) (Set, Sample) {
 	b.addQueues()
 	b.addPlans()
 	b.addSummary()
-	return b.set, b.sample()
+	return b.set, b.moment()
 }
 
 type builder struct {

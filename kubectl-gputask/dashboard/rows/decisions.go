@@ -5,6 +5,7 @@ package rows
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,12 +16,71 @@ import (
 	"falldio.github.io/gpu-controller/pkg/plural"
 )
 
-// Journal is the scheduler's last decisions.
+// Journal is the last of the scheduler's decisions that a filter selects.
 type Journal struct {
 	// Missing is why there are none.
-	Missing   string       `json:"missing,omitempty"`
-	From      *metav1.Time `json:"from,omitempty"`
-	Decisions []Decision   `json:"decisions"`
+	Missing string       `json:"missing,omitempty"`
+	From    *metav1.Time `json:"from,omitempty"`
+	// Selected is how many the filter selects, and Outcomes are those of all decisions, sorted.
+	Selected  int        `json:"selected"`
+	Outcomes  []string   `json:"outcomes"`
+	Decisions []Decision `json:"decisions"`
+}
+
+// DecisionFilter selects decisions. What is not set selects all.
+type DecisionFilter struct {
+	// Task is the namespace and name of a task, and IsArray true if each of its Pods is decided about by itself.
+	Task    string
+	IsArray bool
+	// Words are all in what was decided about, in small letters.
+	Words   []string
+	Outcome string
+}
+
+func (f *DecisionFilter) selects(d *journal.Decision) bool {
+	if f.Outcome != "" && outcomeText(d.Outcome) != f.Outcome || f.Task != "" && !f.isAbout(d) {
+		return false
+	}
+	for _, word := range f.Words {
+		if !strings.Contains(strings.ToLower(d.Subject), word) {
+			return false
+		}
+	}
+	return true
+}
+
+// isAbout reports whether a decision was about the task, or a Pod of an array: these have its name and a number.
+func (f *DecisionFilter) isAbout(d *journal.Decision) bool {
+	rest, found := strings.CutPrefix(d.Subject, f.Task)
+	if !found || rest == "" || !f.IsArray || d.Gang {
+		return found && rest == ""
+	}
+	index, found := strings.CutPrefix(rest, "-")
+	return found && index != "" && strings.Trim(index, "0123456789") == ""
+}
+
+// JournalOf returns the last of the decisions that a filter selects, at most some.
+func JournalOf(all []journal.Decision, filter *DecisionFilter, most int) *Journal {
+	list, outcomes := &Journal{Decisions: []Decision{}}, map[journal.Outcome]bool{}
+	for i := range slices.Backward(all) {
+		outcomes[all[i].Outcome] = true
+		if !filter.selects(&all[i]) {
+			continue
+		}
+		if list.Selected++; list.Selected <= most {
+			list.Decisions = append(list.Decisions, DecisionRow(&all[i]))
+		}
+	}
+	slices.Reverse(list.Decisions)
+	if len(list.Decisions) > 0 {
+		list.From = &list.Decisions[0].Time
+	}
+	list.Outcomes = make([]string, 0, len(outcomes))
+	for outcome := range outcomes {
+		list.Outcomes = append(list.Outcomes, outcomeText(outcome))
+	}
+	slices.Sort(list.Outcomes)
+	return list
 }
 
 // Decision is one of the scheduler's decisions.

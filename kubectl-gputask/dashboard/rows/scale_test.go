@@ -82,8 +82,8 @@ func largeNode(tb testing.TB, number int) *corev1.Node {
 
 func TestEveryGPUOfALargeClusterIsInTheRows(t *testing.T) {
 	t.Parallel()
-	set, sample := Build(&Input{View: analysis.NewView(largeCluster(t, 40, 100), nil)})
-	busy, free := 0, 0
+	set, moment := Build(&Input{View: analysis.NewView(largeCluster(t, 40, 100), nil)})
+	busy, free, sample := 0, 0, moment.Sample
 	for _, row := range set[Nodes] {
 		for _, cell := range row.(*Node).GPUs {
 			switch {

@@ -67,7 +67,7 @@ func slicedCluster(t *testing.T) *clusterview.Objects {
 
 func TestADividedGPUIsACellOfItsSlices(t *testing.T) {
 	t.Parallel()
-	set, sample := Build(&Input{View: analysis.NewView(slicedCluster(t), nil)})
+	set, moment := Build(&Input{View: analysis.NewView(slicedCluster(t), nil)})
 	row := set[Nodes]["n"].(*Node)
 	var holders []string
 	for _, holder := range row.Holders {
@@ -91,7 +91,7 @@ func TestADividedGPUIsACellOfItsSlices(t *testing.T) {
 	if total := set[Summaries][""].(*Summary).Total; total.GPUs != 3 || total.Divided != 1 || total.Free != 1 || total.Unhealthy != 1 || total.Slices != 3 || total.FreeSlices != 1 {
 		t.Errorf("in all %+v", total)
 	}
-	if sample.Allocated != 0.28 || sample.Total != 3 {
+	if sample := moment.Sample; sample.Allocated != 0.28 || sample.Total != 3 {
 		t.Errorf("the sample is %+v", sample)
 	}
 	if task := set[Tasks]["default/known"].(*Task); task.Profile != "1g.10gb" || task.Asks != "1 MIG slice of profile 1g.10gb" {

@@ -125,16 +125,45 @@ export function history(hours, summary, next) {
   return { source: hours > 6 ? "prometheus" : "page", samples };
 }
 
-const outcomes = ["Placed", "Waits", "Placed", "Preempts", "Refused"];
+const splitNames = {
+  queue: ["team-vision", "team-speech", "", "team-vision-experiments-with-a-rather-long-name-for-a-queue", "ads", "search", "maps", "(others)"],
+  model: ["h100-80gb-hbm3", "a100-40gb", "rtx4090", "*"],
+  namespace: ["default", "vision", "speech", "research"],
+  cluster: [""],
+};
 
-export function decisions() {
-  return Array.from({ length: 130 }, (_, i) => decision(i + 1));
+/** What was used, by queue, model or namespace. MISSING=1 is a Prometheus without the metrics, FORBID_USAGE=1 a viewer who may not read the books. */
+export function split(dimension, hours) {
+  const { MISSING = "", FORBID_USAGE = "" } = process.env;
+  const names = splitNames[dimension];
+  const times = dimension === "cluster" || MISSING ? null : Array.from({ length: 241 }, (_, i) => new Date(Date.now() - (240 - i) * hours * 15_000).toISOString());
+  const wave = (name, time) => Math.round(10 * Math.max(0, (80 / (name + 1)) * (1 + 0.3 * Math.sin(Date.parse(time) / (4e5 * hours) + name)) - 3)) / 10;
+  return {
+    source: hours > 6 || MISSING ? "prometheus" : "page",
+    ...(MISSING ? { missing: "gpu_controller_usage_gpu_seconds_total, which gpu-controller exports unless its flag --usage-period is 0" } : {}),
+    curves: { times, series: times && names.filter((name) => name !== "*").map((name, i) => ({ name, gpus: times.map((time) => wave(i, time)) })) },
+    rows: names.map((name, i) => ({
+      name, ...(FORBID_USAGE ? {} : { gpuHours: name === "*" ? 0 : (hours * 71.3) / (i + 1) }), started: Math.floor((9 * hours) / (i + 1)),
+      ...(i === 2 || name === "*" ? { started: 0 } : { waits: { medianSeconds: 14 * (i + 1), p95Seconds: 900 * (i + 2) } }), waiting: i % 3 === 0 ? 16.5 : 0,
+    })),
+    ...(FORBID_USAGE ? { uncounted: 'usage is in ConfigMaps of namespace gpu-controller-usage; who may read them has the Role gpu-usage-view there: configmaps "gpu-usage-23" is forbidden: User "anna" cannot get resource "configmaps"' }
+      : { countedSince: new Date(Math.floor((Date.now() - hours * 3.6e6) / 3.6e6) * 3.6e6).toISOString(), countedUntil: at(1) }),
+    seenSince: at(2000),
+  };
+}
+
+const outcomes = ["Placed", "Waits", "Placed", "Preempts", "Invalid"];
+
+export function journal({ task, find, outcome }) {
+  const all = Array.from({ length: 130 }, (_, i) => decision(i + 1));
+  const found = all.filter((one) => (!task || one.subject === task) && (!find || one.subject.includes(find)) && (!outcome || one.outcome === outcome));
+  return { from: found[0]?.time, selected: found.length, outcomes: [...new Set(outcomes)].sort(), decisions: found };
 }
 
 export function decision(id) {
   const outcome = outcomes[id % outcomes.length];
   return {
-    id, time: at((130 - id) * 3), subject: id % 9 === 0 ? `vision/${"pretrain-multilingual-mixture-of-experts-ablation-seed-00042-v2"}` : `default/train-${id}`, asks: "2 Pods, each 4 GPUs of h100-80gb-hbm3", outcome,
+    id, time: at((130 - id) * 3), subject: outcome === "Waits" ? "default/big" : id % 9 === 0 ? `vision/${"pretrain-multilingual-mixture-of-experts-ablation-seed-00042-v2"}` : `default/train-${id}`, asks: "2 Pods, each 4 GPUs of h100-80gb-hbm3", outcome,
     why: outcome === "Placed" ? "Both Pods fit on one leaf, on the nodes that are the fullest already." : "No 4 GPUs are free together on two nodes of one leaf.",
     candidates: outcome === "Placed" ? 7 : 0, nodes: 60,
     ...(outcome === "Placed" ? { places: [{ pod: `train-${id}-0`, node: "h100-0", gpus: [0, 1, 2, 3] }, { pod: `train-${id}-1`, node: "h100-1", gpus: [4, 5, 6, 7] }] } : {}),

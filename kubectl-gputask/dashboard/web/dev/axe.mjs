@@ -26,7 +26,11 @@ const views = [
   ["#/plans/make-room-big-7h9sz"],
   ["#/plans/make-room-big-7h9sz", ["Approve"]],
   ["#/history", ["History as a table"]],
+  ["#/history", ["Queue", "Curves as a table"]],
+  ["#/history", ["Whole cluster"]],
   ["#/decisions"],
+  ["#/decisions?task=default%2Fbig&outcome=Waits"],
+  ["#/decisions?find=nothing-of-this-name"],
   ["#/decisions/127"],
   ["#/nowhere"],
 ];

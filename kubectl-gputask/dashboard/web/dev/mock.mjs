@@ -119,9 +119,10 @@ async function api(request, response, url) {
     const { status, answer } = answers.whatIf(await bodyOf(request), data.nodes);
     return json(response, status, answer);
   }
+  if (kind === "history" && first) return json(response, 200, answers.split(first, Number(url.searchParams.get("hours"))));
   if (kind === "history") return json(response, 200, answers.history(Number(url.searchParams.get("hours")), data.summary[""], next));
-  if (kind === "journal" && EMPTY) return json(response, 200, { missing: "The scheduler keeps no journal: its flag --journal switches it on.", decisions: null });
-  if (kind === "journal") return json(response, 200, first ? { decision: answers.decision(Number(first)), nodes: Object.values(data.nodes) } : { from: new Date(Date.now() - 4e6).toISOString(), decisions: answers.decisions() });
+  if (kind === "journal" && EMPTY) return json(response, 200, { selected: 0, outcomes: [], decisions: [] });
+  if (kind === "journal") return json(response, 200, first ? { decision: answers.decision(Number(first)), nodes: Object.values(data.nodes) } : answers.journal(Object.fromEntries(url.searchParams)));
   if (kind === "gpus" && data.nodes[first]?.gpus[Number(second)]) return json(response, 200, answers.gpuDetails(data.nodes[first], Number(second)));
   if (kind === "plans" && request.method === "POST") return change(response, request, "plans", first, second);
   const task = data.tasks[`${first}/${second}`];

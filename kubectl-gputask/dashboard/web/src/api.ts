@@ -443,11 +443,51 @@ export interface History {
   samples: Sample[];
 }
 
-/** GET api/journal */
+/** GET api/history/{cluster, queue, model or namespace}?hours=N */
+export interface SplitHistory {
+  source: "prometheus" | "page";
+  /** Why Prometheus did not answer, if it was asked. */
+  trouble?: string;
+  /** Which metrics Prometheus does not have; then there are no curves. */
+  missing?: string;
+  /** None of the whole cluster: its samples tell more. */
+  curves: Curves;
+  /** Those with most GPU-hours first. */
+  rows: SplitRow[];
+  /** Why there are no GPU-hours, as the end of a sentence; else of which time they are. */
+  uncounted?: string;
+  countedSince?: string;
+  countedUntil?: string;
+  /** Since when the page's server sees tasks start; null while it has seen none of the cluster. */
+  seenSince: string | null;
+}
+
+export interface Curves {
+  times: string[];
+  /** Those with most GPUs first; a last one, "(others)", may be the sum of the others. */
+  series: { name: string; gpus: number[] }[];
+}
+
+/** A name is empty for no queue or an unknown model, "*" if any model is waited for, and "(others)" for the sum of all others. */
+export interface SplitRow {
+  name: string;
+  gpuHours?: number;
+  started: number;
+  /** How long the tasks that have started had waited. */
+  waits?: { medianSeconds: number; p95Seconds: number };
+  /** GPUs that are waited for now. */
+  waiting: number;
+}
+
+/** GET api/journal?task=NAMESPACE/NAME&find=WORDS&outcome=OUTCOME */
 export interface Journal {
   /** Why there is none, in a sentence; the rest is empty then. */
   missing?: string;
   from?: string;
+  /** How many are selected; the last of them are listed. */
+  selected: number;
+  /** The outcomes of all decisions, selected or not; none if there are no decisions. */
+  outcomes: string[];
   decisions: Decision[];
 }
 
@@ -457,7 +497,7 @@ export interface Decision {
   /** What was decided about: "namespace/name" of a task or gang, or a Pod. */
   subject: string;
   asks: string;
-  /** "Placed", "Waits", "Preempts" or "Refused". */
+  /** "Placed", "Waits", "Queued", "Moving", "Ranked", "Preempts" or "Invalid". */
   outcome: string;
   /** Why, in a sentence. */
   why: string;

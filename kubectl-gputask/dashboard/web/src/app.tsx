@@ -64,9 +64,9 @@ function View({ route }: { route: Route }): JSX.Element {
     case "history":
       return <HistoryView />;
     case "decisions":
-      return <DecisionsView id={undefined} />;
+      return <DecisionsView id={undefined} filter={route.filter} />;
     case "decision":
-      return <DecisionsView id={route.id} />;
+      return <DecisionsView id={route.id} filter={route.filter} />;
     case "unknown":
       return <><h1>Not found</h1><Empty>This address leads nowhere. <a href={links.cluster}>Go to the cluster.</a></Empty></>;
   }

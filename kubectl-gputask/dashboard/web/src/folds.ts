@@ -9,6 +9,9 @@ export interface Fold {
   ids: number[];
 }
 
+/** The outcomes after which something is tried again and again. */
+const repeated: ReadonlySet<string> = new Set(["Waits", "Queued", "Moving"]);
+
 /**
  * Folds the attempts in which something found no place into one, as long as nothing else was decided about it in between.
  * The decisions are given and returned with the newest first.
@@ -18,7 +21,7 @@ export function folded(decisions: readonly Decision[]): Fold[] {
   const open = new Map<string, Fold>();
   for (const decision of decisions) {
     const newer = open.get(decision.subject);
-    if (newer && decision.outcome === "Waits" && newer.decision.outcome === "Waits") {
+    if (newer && repeated.has(decision.outcome) && newer.decision.outcome === decision.outcome) {
       newer.ids.push(decision.id);
       continue;
     }

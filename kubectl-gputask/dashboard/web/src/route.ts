@@ -3,12 +3,22 @@
 
 export type Route =
   | { view: "cluster"; find: string }
-  | { view: "queue" | "tasks" | "plans" | "history" | "decisions" }
+  | { view: "queue" | "tasks" | "plans" | "history" }
   | { view: "task"; namespace: string; name: string }
   | { view: "whatif"; from?: { namespace: string; name: string } }
   | { view: "plan"; name: string }
-  | { view: "decision"; id: number }
+  | { view: "decisions"; filter: DecisionFilter }
+  | { view: "decision"; id: number; filter: DecisionFilter }
   | { view: "unknown" };
+
+/** Which decisions are shown: those about a task, "namespace/name", about what has all words in its name, with an outcome. What is empty selects all. */
+export interface DecisionFilter {
+  task: string;
+  find: string;
+  outcome: string;
+}
+
+export const allDecisions: DecisionFilter = { task: "", find: "", outcome: "" };
 
 export type ViewName = Route["view"];
 
@@ -26,7 +36,6 @@ export function parseRoute(hash: string): Route {
     case "tasks/1":
     case "plans/1":
     case "history/1":
-    case "decisions/1":
       return { view: view as "queue" };
     case "whatif/1":
       return whatIfRoute(parameters.get("from"));
@@ -34,8 +43,10 @@ export function parseRoute(hash: string): Route {
       return { view: "task", namespace: first ?? "", name: second ?? "" };
     case "plans/2":
       return { view: "plan", name: first ?? "" };
+    case "decisions/1":
+      return { view: "decisions", filter: decisionFilter(parameters) };
     case "decisions/2":
-      return /^\d+$/.test(first ?? "") ? { view: "decision", id: Number(first) } : { view: "unknown" };
+      return /^\d+$/.test(first ?? "") ? { view: "decision", id: Number(first), filter: decisionFilter(parameters) } : { view: "unknown" };
     default:
       return { view: "unknown" };
   }
@@ -71,7 +82,9 @@ export const links = {
   taskOf: (key: string) => `#/tasks/${key.split("/").map(encodeURIComponent).join("/")}`,
   whatIfFrom: (namespace: string, name: string) => `#/whatif?from=${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`,
   plan: (name: string) => `#/plans/${encodeURIComponent(name)}`,
-  decision: (id: number) => `#/decisions/${id}`,
+  decision: (id: number, filter = allDecisions) => `#/decisions/${id}${filterQuery(filter)}`,
+  decisionsBy: (filter: DecisionFilter) => `#/decisions${filterQuery(filter)}`,
+  decisionsAbout: (namespace: string, name: string) => links.decisionsBy({ ...allDecisions, task: `${namespace}/${name}` }),
 };
 
 const titles: Record<Exclude<ViewName, "task" | "plan" | "decision">, string> = {
@@ -90,6 +103,16 @@ export function titleOf(route: Route): string {
     default:
       return titles[route.view];
   }
+}
+
+/** A filter as the end of an address, of the page or of the server. */
+export function filterQuery(filter: DecisionFilter): string {
+  const query = new URLSearchParams(Object.entries(filter).filter(([, value]) => value !== "")).toString();
+  return query === "" ? "" : `?${query}`;
+}
+
+function decisionFilter(parameters: URLSearchParams): DecisionFilter {
+  return { task: parameters.get("task") ?? "", find: parameters.get("find") ?? "", outcome: parameters.get("outcome") ?? "" };
 }
 
 function whatIfRoute(from: string | null): Route {

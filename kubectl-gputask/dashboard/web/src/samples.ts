@@ -27,8 +27,8 @@ export function summaryOf(samples: readonly Sample[]): string {
   const mean = meanAllocated(samples);
   const least = number(Math.min(...allocated));
   const most = number(Math.max(...allocated));
-  const over = least === most ? "as many as all the time" : `over this time there were between ${least} and ${most}, and ${number(mean)} on average`;
-  return `${number(last.allocated)} of ${gpus(last.total)} are allocated now, ${over}. At most ${gpus(waiting)} ${waiting === 1 ? "was" : "were"} waited for at once; ` +
+  const range = least === most ? "" : `, between ${least} and ${most}`;
+  return `${number(last.allocated)} of ${gpus(last.total)} ${last.allocated === 1 ? "is" : "are"} allocated now; the average over this span is ${number(mean)}${range}. At most ${gpus(waiting)} ${waiting === 1 ? "was" : "were"} waited for at once; ` +
     `${number(last.stranded)} ${last.stranded === 1 ? "is" : "are"} stranded and ${number(last.unhealthy)} unhealthy now.`;
 }
 

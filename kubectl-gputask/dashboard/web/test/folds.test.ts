@@ -15,5 +15,7 @@ test("attempts that found no place are one, until something else is decided abou
     decide(7, "a", "Waits"), decide(6, "b", "Waits"), decide(5, "a", "Waits"), decide(4, "a", "Placed"), decide(3, "a", "Waits"),
     decide(2, "a", "Placed"), decide(1, "b", "Waits"),
   ]);
+  assert.equal(folded([decide(3, "a", "Queued"), decide(2, "a", "Queued"), decide(1, "a", "Waits")]).length, 2);
+  assert.equal(folded([decide(2, "a", "Placed"), decide(1, "a", "Placed")]).length, 2);
   assert.deepEqual(folds.map((fold) => [fold.decision.id, fold.ids]), [[7, [7, 5]], [6, [6, 1]], [4, [4]], [3, [3]], [2, [2]]]);
 });

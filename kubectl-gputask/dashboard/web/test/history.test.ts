@@ -21,12 +21,17 @@ test("live samples are appended to those that were fetched", () => {
 test("the summary says what the curves show", () => {
   assert.equal(
     summaryOf([sample(60, 2), sample(30, 6)]),
-    "6 of 8 GPUs are allocated now, over this time there were between 2 and 6, and 4 on average. At most 2 GPUs were waited for at once; 1 is stranded and 0 unhealthy now.",
+    "6 of 8 GPUs are allocated now; the average over this span is 4, between 2 and 6. At most 2 GPUs were waited for at once; 1 is stranded and 0 unhealthy now.",
   );
 });
 
+test("the summary of what has not changed has no range", () => {
+  assert.match(summaryOf([sample(60, 5), sample(30, 5)]), /^5 of 8 GPUs are allocated now; the average over this span is 5\. /);
+  assert.match(summaryOf([sample(30, 1)]), /^1 of 8 GPUs is allocated now; /);
+});
+
 test("the mean is one over time, however far samples are apart", () => {
-  assert.match(summaryOf([sample(600, 0), sample(60, 0), sample(45, 8), sample(30, 8), sample(15, 8), sample(0, 8)]), /and 0\.7 on average/);
+  assert.match(summaryOf([sample(600, 0), sample(60, 0), sample(45, 8), sample(30, 8), sample(15, 8), sample(0, 8)]), /the average over this span is 0\.7, between 0 and 8/);
 });
 
 test("values have round ticks", () => {

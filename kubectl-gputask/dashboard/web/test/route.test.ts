@@ -4,14 +4,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { links, parseRoute, queryOf, titleOf, withQuery } from "../src/route";
+import { allDecisions, filterQuery, links, parseRoute, queryOf, titleOf, withQuery } from "../src/route";
 
 test("addresses lead to views", () => {
   for (const hash of ["", "#", "#/", "#/cluster"]) assert.deepEqual(parseRoute(hash), { view: "cluster", find: "" });
   assert.deepEqual(parseRoute("#/queue"), { view: "queue" });
   assert.deepEqual(parseRoute("#/tasks"), { view: "tasks" });
   assert.deepEqual(parseRoute("#/plans"), { view: "plans" });
-  assert.deepEqual(parseRoute("#/decisions/12"), { view: "decision", id: 12 });
+  assert.deepEqual(parseRoute("#/decisions/12"), { view: "decision", id: 12, filter: allDecisions });
   for (const hash of ["#/x", "#/tasks/a", "#/tasks/a/b/c", "#/decisions/x", "#/queue/a", "#/%zz"]) assert.deepEqual(parseRoute(hash), { view: "unknown" }, hash);
 });
 
@@ -29,6 +29,16 @@ test("what a view shows is in its address", () => {
   assert.equal(withQuery("#/tasks?sort=-created&find=a", { sort: "" }), "#/tasks?find=a");
   assert.equal(queryOf(withQuery("#/tasks", { find: "a & b?" })).get("find"), "a & b?");
   assert.deepEqual(parseRoute("#/tasks?sort=name"), { view: "tasks" });
+});
+
+test("the filter of decisions is in the address", () => {
+  const filter = { task: "default/big", find: "a & b", outcome: "Waits" };
+  assert.deepEqual(parseRoute(links.decisionsBy(filter)), { view: "decisions", filter });
+  assert.deepEqual(parseRoute(links.decision(7, filter)), { view: "decision", id: 7, filter });
+  assert.deepEqual(parseRoute(links.decisionsAbout("default", "big")), { view: "decisions", filter: { ...allDecisions, task: "default/big" } });
+  assert.deepEqual(parseRoute(links.decisions), { view: "decisions", filter: allDecisions });
+  assert.equal(filterQuery({ ...allDecisions, outcome: "Waits" }), "?outcome=Waits");
+  assert.equal(filterQuery(allDecisions), "");
 });
 
 test("titles", () => {

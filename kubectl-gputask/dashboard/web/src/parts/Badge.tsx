@@ -61,8 +61,10 @@ export function VerdictBadge({ verdict }: { verdict: string }): JSX.Element {
 const outcomes: Record<string, { icon: IconName; tone: Tone }> = {
   Placed: { icon: "check", tone: "good" },
   Waits: { icon: "clock", tone: "attention" },
+  Queued: { icon: "clock", tone: "attention" },
+  Moving: { icon: "moves", tone: "attention" },
   Preempts: { icon: "warning", tone: "attention" },
-  Refused: { icon: "forbidden", tone: "bad" },
+  Invalid: { icon: "forbidden", tone: "bad" },
 };
 
 export function OutcomeBadge({ outcome }: { outcome: string }): JSX.Element {

@@ -4,16 +4,20 @@
 import type { JSX } from "preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
-import type { Sample } from "../api";
 import { areaPath, linePath, nearest, parts, timeTicks, valueTicks, xOf, yOf, type Frame, type Point } from "../curves";
 import { absolute, number } from "../format";
 
-export interface Series {
+/** What is known of one time. */
+export interface Moment {
+  time: string;
+}
+
+export interface Series<M extends Moment> {
   label: string;
   /** A class of the style sheet, which has its colour and its dashes. */
   class: string;
   fill?: boolean;
-  value: (sample: Sample) => number;
+  value: (sample: M) => number;
 }
 
 const height = 200;
@@ -22,9 +26,9 @@ const right = 12;
 const top = 8;
 const bottom = 26;
 
-export interface ChartProps {
-  samples: readonly Sample[];
-  series: readonly Series[];
+export interface ChartProps<M extends Moment> {
+  samples: readonly M[];
+  series: readonly Series<M>[];
   label: string;
   /** The time that the pointer is at, in this chart or in another one. */
   pointer: number | undefined;
@@ -32,7 +36,7 @@ export interface ChartProps {
 }
 
 /** Curves over time. For those who don't see them, the label and a table of the view tell the same. */
-export function Chart({ samples, series, label, pointer, onPointer }: ChartProps): JSX.Element {
+export function Chart<M extends Moment>({ samples, series, label, pointer, onPointer }: ChartProps<M>): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
   const times = useMemo(() => samples.map((sample) => Date.parse(sample.time)), [samples]);
@@ -61,7 +65,7 @@ export function Chart({ samples, series, label, pointer, onPointer }: ChartProps
 }
 
 /** The legend, with the values where the pointer is, or the last ones. */
-function Readout({ sample, series, isNow }: { sample: Sample | undefined; series: readonly Series[]; isNow: boolean }): JSX.Element {
+function Readout<M extends Moment>({ sample, series, isNow }: { sample: M | undefined; series: readonly Series<M>[]; isNow: boolean }): JSX.Element {
   return (
     <figcaption class="chart-legend">
       {series.map((one) => (
@@ -91,7 +95,7 @@ function Grid({ frame }: { frame: Frame }): JSX.Element {
   );
 }
 
-function Curve({ series, samples, times, frame }: { series: Series; samples: readonly Sample[]; times: readonly number[]; frame: Frame }): JSX.Element {
+function Curve<M extends Moment>({ series, samples, times, frame }: { series: Series<M>; samples: readonly M[]; times: readonly number[]; frame: Frame }): JSX.Element {
   const lines = useMemo(() => {
     const points = samples.map((sample, index): Point => ({ time: times[index]!, value: series.value(sample) }));
     return parts(points);
@@ -104,7 +108,7 @@ function Curve({ series, samples, times, frame }: { series: Series; samples: rea
   );
 }
 
-function frameOf(samples: readonly Sample[], series: readonly Series[], times: readonly number[], width: number): Frame {
+function frameOf<M extends Moment>(samples: readonly M[], series: readonly Series<M>[], times: readonly number[], width: number): Frame {
   let most = 1;
   for (const sample of samples) {
     for (const one of series) most = Math.max(most, one.value(sample));

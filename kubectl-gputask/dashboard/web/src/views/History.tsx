@@ -5,15 +5,15 @@ import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 
 import type { History, Sample } from "../api";
-import { absolute, gpus, list, number } from "../format";
+import { absolute, list } from "../format";
 import { mergeSamples, summaryOf } from "../samples";
 import { useCollection, useFetched, useKept } from "../page";
 import { Chart, type Series } from "../parts/Chart";
 import { Segments } from "../parts/Choice";
+import { MomentTable } from "../parts/MomentTable";
 import { Empty, Failed, Loading } from "../parts/Notes";
-import { Pages } from "../parts/Pages";
-import { Table } from "../parts/Table";
-import { Time } from "../parts/Time";
+import type { Dimension } from "../split";
+import { Split } from "./Split";
 
 type Hours = "1" | "6" | "24" | "168";
 
@@ -21,19 +21,40 @@ const spans: { value: Hours; label: string }[] = [
   { value: "1", label: "1 h" }, { value: "6", label: "6 h" }, { value: "24", label: "24 h" }, { value: "168", label: "7 d" },
 ];
 
-const use: Series[] = [
+const use: Series<Sample>[] = [
   { label: "Total", class: "total", value: (sample) => sample.total },
   { label: "Allocated", class: "allocated", fill: true, value: (sample) => sample.allocated },
 ];
 
-const trouble: Series[] = [
+const trouble: Series<Sample>[] = [
   { label: "Waited for", class: "waited", value: (sample) => sample.waiting },
   { label: "Stranded", class: "stranded", value: (sample) => sample.stranded },
   { label: "Unhealthy", class: "unhealthy", value: (sample) => sample.unhealthy },
 ];
 
+const columns = [...use, ...trouble];
+
+const dimensions: { value: Dimension; label: string }[] = [
+  { value: "cluster", label: "Whole cluster" }, { value: "queue", label: "Queue" }, { value: "model", label: "GPU model" }, { value: "namespace", label: "Team (namespace)" },
+];
+
 export function HistoryView(): JSX.Element {
   const [hours, setHours] = useKept<Hours>("hours", "1");
+  const [dimension, setDimension] = useKept<Dimension>("dimension", "cluster");
+  return (
+    <>
+      <div class="title-line">
+        <h1>History</h1>
+        <Segments label="By" value={dimension} options={dimensions} onChange={setDimension} />
+        <Segments label="Time span" value={hours} options={spans} onChange={setHours} />
+      </div>
+      {dimension === "cluster" && <Cluster hours={hours} />}
+      <Split key={dimension} dimension={dimension} hours={hours} />
+    </>
+  );
+}
+
+function Cluster({ hours }: { hours: Hours }): JSX.Element {
   const history = useFetched<History>(`history?hours=${hours}`);
   const live = useCollection("samples");
   const samples = useMemo(
@@ -42,12 +63,8 @@ export function HistoryView(): JSX.Element {
   );
   return (
     <>
-      <div class="title-line">
-        <h1>History</h1>
-        <Segments label="Time span" value={hours} options={spans} onChange={setHours} />
-      </div>
       <Failed message={history.error} />
-      {history.value && <Source history={history.value} first={samples[0]} />}
+      {history.value && <Source history={history.value} first={samples[0]?.time} />}
       {!history.value && history.error === "" ? <Loading what="the history" /> : samples.length < 2
         ? <Empty>There is too little to draw yet. The curves begin to grow in a moment.</Empty>
         : <Curves samples={samples} />}
@@ -55,11 +72,12 @@ export function HistoryView(): JSX.Element {
   );
 }
 
-function Source({ history, first }: { history: History; first: Sample | undefined }): JSX.Element {
+/** Where curves come from; from the page's server, since when there are some. */
+export function Source({ history, first }: { history: Pick<History, "source" | "trouble">; first: string | undefined }): JSX.Element {
   return (
     <>
       <p class="lead">
-        {history.source === "prometheus" ? "From Prometheus." : first ? <>Recorded by this page's server since {absolute(new Date(first.time))}.</> : "Recorded by this page's server."}
+        {history.source === "prometheus" ? "From Prometheus." : first ? <>Recorded by this page's server since {absolute(new Date(first))}.</> : "Recorded by this page's server."}
       </p>
       {history.trouble && <p class="note attention">Prometheus did not answer: {history.trouble}</p>}
     </>
@@ -80,41 +98,8 @@ function Curves({ samples }: { samples: readonly Sample[] }): JSX.Element {
       </section>
       <section class="card" aria-label="In words">
         <p>{summaryOf(samples)}</p>
-        <SampleTable samples={samples} />
+        <MomentTable samples={samples} series={columns} what="History" />
       </section>
     </>
-  );
-}
-
-const perPage = 50;
-
-function SampleTable({ samples }: { samples: readonly Sample[] }): JSX.Element {
-  const [open, setOpen] = useState(false);
-  const [page, setPage] = useState(0);
-  const newest = useMemo(() => (open ? [...samples].reverse() : []), [samples, open]);
-  const shown = Math.min(page, Math.max(0, Math.ceil(newest.length / perPage) - 1));
-  return (
-    <details class="as-table" onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>History as a table</summary>
-      {open && (
-        <>
-          <Table label="History as a table">
-            <caption class="visually-hidden">GPUs over time, the newest first</caption>
-            <thead>
-              <tr><th scope="col">Time</th><th scope="col" class="numeric">Total</th><th scope="col" class="numeric">Allocated</th><th scope="col" class="numeric">Waited for</th><th scope="col" class="numeric">Stranded</th><th scope="col" class="numeric">Unhealthy</th></tr>
-            </thead>
-            <tbody>
-              {newest.slice(shown * perPage, (shown + 1) * perPage).map((sample) => (
-                <tr key={sample.time}>
-                  <th scope="row"><Time at={sample.time} /></th>
-                  {[sample.total, sample.allocated, sample.waiting, sample.stranded, sample.unhealthy].map((value, index) => <td key={index} class="numeric" title={gpus(value)}>{number(value)}</td>)}
-                </tr>
-              ))}
-            </tbody>
-          </Table>
-          <Pages page={shown} perPage={perPage} count={newest.length} what="moments" onPage={setPage} />
-        </>
-      )}
-    </details>
   );
 }

@@ -82,6 +82,7 @@ function Answer({ explanation, task }: { explanation: Explanation | undefined; t
       <h2 id="explanation" class="headline">{explanation?.headline ?? "The task"}</h2>
       {plans.map((plan) => <PlanFor key={plan.name} plan={plan} />)}
       <Remedies remedies={explanation?.remedies} />
+      <p><a href={links.decisionsAbout(task.namespace, task.name)}>Decisions about this task</a></p>
       <TaskFacts task={task} lines={list(explanation?.lines).filter(({ label }) => label !== "Plan" || plans.length === 0)} />
     </section>
   );

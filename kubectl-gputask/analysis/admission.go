@@ -124,7 +124,7 @@ func remediesOf(excess *queueing.Excess) []string {
 	if excess.Permanent() {
 		return []string{fmt.Sprintf("with at most %s GPUs in all", excess.Limit), "in a queue with a higher limit"}
 	}
-	return []string{fmt.Sprintf("when tasks of queue %s have given back %s GPUs", excess.Queue, excess.Held+excess.Wanted-excess.Limit)}
+	return []string{fmt.Sprintf("when queue %s has released %s GPUs", excess.Queue, excess.Held+excess.Wanted-excess.Limit)}
 }
 
 // nodesOf returns the names of the nodes with GPUs of some models.

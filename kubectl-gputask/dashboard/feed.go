@@ -208,6 +208,7 @@ func (f *feed) build(now time.Time) (rows.Set, rows.Sample) {
 	f.view = analysis.NewView(&observed.Objects, nil)
 	f.view.UseQueues(queues, observed.Waiting)
 	known := f.known()
+	known.Priorities = observed.Priorities.Names()
 	if observed.Queues.Unknown != "" {
 		known.Hidden = append(known.Hidden, "Which queue Pods are in is not known: "+observed.Queues.Unknown+".")
 	}

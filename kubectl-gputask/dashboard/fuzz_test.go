@@ -27,6 +27,7 @@ func FuzzRequest(f *testing.F) {
 		{"GET", "/api/history?hours=-9223372036854775808", ""},
 		{"GET", "/api/journal/+1", ""},
 		{"POST", "/api/whatif", "apiVersion: falldio.com/v1\nkind: GPUTask\nmetadata: {name: a}\nspec: {replicas: 2000000000}\n"},
+		{"POST", "/api/tasks", "apiVersion: falldio.com/v1\nkind: GPUTask\nmetadata: {name: a}\nspec: {gpu-amount: 1}\n"},
 		{"GET", "/api/tasks/..%2f../train", ""},
 		{"HEAD", "/../etc/passwd", ""},
 		{"GET", "/api/live%00", ""},

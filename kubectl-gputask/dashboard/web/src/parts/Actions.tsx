@@ -2,14 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 
 import type { Action } from "../api";
-import { change, messageOf } from "../client";
+import { change } from "../client";
 import { list } from "../format";
-import { announce } from "./Announcements";
-import { Command } from "./Copy";
-import { Failed } from "./Notes";
+import { Question } from "./Question";
 
 const verbs: Record<Action["name"], string> = {
   suspend: "Suspend", resume: "Resume", delete: "Delete", rerun: "Run again", approve: "Approve", abort: "Abort",
@@ -28,54 +26,25 @@ export function Actions({ actions, path, uid, onDone }: { actions: readonly Acti
           {verbs[action.name] ?? action.name}
         </button>
       ))}
-      {asked && <Question action={asked} path={`${path}/${asked.name}`} uid={uid} onClose={() => setAsked(undefined)} onDone={onDone} />}
+      {asked && <ActionQuestion action={asked} path={path} uid={uid} onClose={() => setAsked(undefined)} onDone={onDone} />}
     </div>
   );
 }
 
-interface QuestionProps {
+interface ActionQuestionProps {
   action: Action;
   path: string;
   uid: string;
   onClose: () => void;
-  onDone: () => void;
+  onDone?: () => void;
 }
 
-function Question({ action, path, uid, onClose, onDone }: QuestionProps): JSX.Element {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState("");
-  useEffect(() => {
-    const before = document.activeElement;
-    dialog.current?.showModal();
-    return () => { if (before instanceof HTMLElement && before.isConnected) before.focus(); };
-  }, []);
+/** Asks before something is done with the object at a path. */
+export function ActionQuestion({ action, path, uid, onClose, onDone }: ActionQuestionProps): JSX.Element {
   const confirm = async () => {
-    setBusy(true);
-    setError("");
-    try {
-      const done = await change(path, uid);
-      announce(done.message);
-      onDone();
-      dialog.current?.close();
-    } catch (failure) {
-      setError(messageOf(failure));
-      setBusy(false);
-    }
+    const done = await change(`${path}/${action.name}`, uid);
+    onDone?.();
+    return done.message;
   };
-  const verb = verbs[action.name] ?? action.name;
-  return (
-    <dialog ref={dialog} class="question" aria-labelledby="question" onClose={onClose}>
-      <h2 id="question">{action.question}</h2>
-      <p>This command does the same:</p>
-      <Command text={action.command} />
-      <Failed message={error} />
-      <div class="dialog-buttons">
-        <button type="button" autofocus onClick={() => dialog.current?.close()}>Cancel</button>
-        <button type="button" class={grave.has(action.name) ? "grave filled" : "primary"} disabled={busy} onClick={() => void confirm()}>
-          {busy ? "Please wait …" : verb}
-        </button>
-      </div>
-    </dialog>
-  );
+  return <Question question={action.question} command={action.command} verb={verbs[action.name] ?? action.name} grave={grave.has(action.name)} onConfirm={confirm} onClose={onClose} />;
 }

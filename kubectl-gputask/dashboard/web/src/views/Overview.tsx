@@ -5,8 +5,9 @@ import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 
 import type { ModelSum, Sum, Summary, Waiting } from "../api";
-import { counted, gpus, list, number } from "../format";
+import { counted, gpus, list, number, sentence } from "../format";
 import { useCollection } from "../page";
+import { WaitingHelp } from "../parts/Help";
 import { Lasted } from "../parts/Time";
 import { links } from "../route";
 import { WaitingName } from "./WaitingName";
@@ -26,7 +27,7 @@ export function Numbers({ summary }: { summary: Summary }): JSX.Element {
 }
 
 /** How many GPUs are not divided into MIG slices: the others can't be had as a whole. */
-function wholeGPUs(sum: Sum): number {
+export function wholeGPUs(sum: Sum): number {
   return sum.gpus - (sum.divided ?? 0);
 }
 
@@ -59,17 +60,17 @@ export function NextInLine(): JSX.Element {
   const [first, ...others] = served.first;
   if (!first) return <p class="next-in-line quiet">Nobody waits for GPUs.</p>;
   return (
-    <p class="next-in-line">
+    <div class="next-in-line">
       <strong>Next in the <a href={links.queue}>queue</a>:</strong>{" "}
       <WaitingName waiting={first} /> has waited <Lasted from={first.since} /> for {gpus(first.gpus)}{first.model ? ` of ${first.model}` : ""}.{" "}
-      {sentence(first.reason)} {first.help && <span class="help">What would help: {sentence(first.help)}</span>}
+      {sentence(first.reason)} <WaitingHelp waiting={first} />
       {others.length > 0 && (
         <span class="then">
           Then: {others.map((one, index) => <span key={one.namespace + one.name}>{index > 0 && ", "}<WaitingName waiting={one} /> ({gpus(one.gpus)})</span>)}
           {served.count > served.first.length && <> and <a href={links.queue}>{number(served.count - served.first.length)} more</a></>}
         </span>
       )}
-    </p>
+    </div>
   );
 }
 
@@ -91,7 +92,7 @@ export function Models({ summary, text, onFind }: { summary: Summary; text: stri
   );
 }
 
-function byModel(sums: readonly ModelSum[]): { model: string; sum: Sum }[] {
+export function byModel(sums: readonly ModelSum[]): { model: string; sum: Sum }[] {
   const models = new Map<string, Sum>();
   for (const sum of sums) {
     const before = models.get(sum.model);
@@ -109,10 +110,4 @@ const mostNamed = 4;
 function firstOf(all: Iterable<Waiting>, most: number): { first: Waiting[]; count: number } {
   const served = [...all].filter((waiting) => !waiting.refused).sort((a, b) => a.turn - b.turn);
   return { first: served.slice(0, most), count: served.length };
-}
-
-/** With a capital letter and a full stop. */
-export function sentence(text: string): string {
-  const begun = text.slice(0, 1).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(begun) ? begun : begun + ".";
 }

@@ -10,7 +10,8 @@ import { useFetched, useRow } from "../page";
 import { Actions } from "../parts/Actions";
 import { PhaseBadge } from "../parts/Badge";
 import { CopyButton } from "../parts/Copy";
-import { Facts, Lines, Remedies } from "../parts/Facts";
+import { Facts, Lines } from "../parts/Facts";
+import { TaskHelp } from "../parts/Help";
 import { Logs } from "../parts/Logs";
 import { Empty, Failed, Loading } from "../parts/Notes";
 import { Result } from "../parts/Result";
@@ -49,7 +50,7 @@ function Details({ details, task, path, reload }: { details: TaskDetails; task: 
       <section class="card" aria-label="The task">
         <TaskFacts task={task} />
       </section>
-      {details.explanation && <ExplanationCard explanation={details.explanation} />}
+      {details.explanation && <ExplanationCard explanation={details.explanation} task={task} />}
       <Card title="Timeline">{members.length > 0 ? <Timeline members={members} /> : <Empty>It has no Pods yet.</Empty>}</Card>
       <Card title="Logs">
         <Logs path={`${path}/logs`} members={members} />
@@ -104,12 +105,12 @@ function Nodes({ names }: { names: readonly string[] }): JSX.Element {
   );
 }
 
-function ExplanationCard({ explanation }: { explanation: Explanation }): JSX.Element {
+function ExplanationCard({ explanation, task }: { explanation: Explanation; task: Task }): JSX.Element {
   return (
     <section class="card" aria-labelledby="explanation">
       <h2 id="explanation">{explanation.headline}</h2>
       <Lines lines={explanation.lines} />
-      <Remedies remedies={explanation.remedies} />
+      <TaskHelp explanation={explanation} task={task} />
       <Result moves={explanation.moves} places={explanation.places} placed={explanation.placed} />
     </section>
   );

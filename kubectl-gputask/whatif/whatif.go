@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package whatif asks whether and when tasks would fit that don't exist, for the command and for the page in a browser.
+// Package whatif asks whether and when tasks would fit that don't exist, for the command and for the page in a browser, and creates them.
 package whatif
 
 import (

@@ -3,9 +3,7 @@
 
 // The form of What if and the text of a manifest are two views of one thing: the text. All else in it stays as it is, comments, too.
 
-import { isMap, parseAllDocuments, type Document } from "yaml";
-
-import type { Remedy } from "./api";
+import { isMap, parseAllDocuments, visit, type Document } from "yaml";
 
 /** What the form shows of a task, as text; empty for what the task does not say. */
 export interface Fields {
@@ -59,7 +57,7 @@ export function read(text: string): Form | undefined {
   const documents = documentsOf(text);
   const task = taskIn(documents);
   if (!task) return undefined;
-  const form = { roles: rolesOf(task), objects: documents.length } as Form;
+  const form = { roles: rolesOf(task), objects: documents.filter((document) => document.contents !== null).length } as Form;
   for (const [name, path] of Object.entries(paths)) form[name as keyof Fields] = valueAt(task, path);
   return form;
 }
@@ -111,32 +109,6 @@ export function removeRole(text: string, index: number): string {
   });
 }
 
-type Change = Pick<Remedy, "kind" | "value">;
-
-/** What remedies change that are a matter of fields, in a task with one kind of Pods. */
-const changes: Record<string, (value: string, form: Form) => Partial<Fields>> = {
-  DropTopology: () => ({ mode: "Preferred" }),
-  AcceptModels: (model) => ({ model }),
-  AcceptPools: () => ({ nodePool: "" }),
-  ReduceGPUMemory: (gpuMemory) => ({ gpuMemory }),
-  ReduceCPU: (cpu) => ({ cpu }),
-  ReduceMemory: (memory) => ({ memory }),
-  FewerMembers: (pods, form) => (form.minAvailable === "" ? { pods } : { minAvailable: pods }),
-  FewerGPUs: (gpus) => ({ gpus }),
-};
-
-/** Whether a remedy can be applied by changing fields. */
-export function isApplicable(remedy: Change): boolean {
-  return Object.hasOwn(changes, remedy.kind);
-}
-
-/** The text with a remedy applied; as it was if that takes somebody's thinking. */
-export function applied(text: string, remedy: Change): string {
-  const form = read(text);
-  if (!form || !isApplicable(remedy) || (form.roles.length > 0 && remedy.kind !== "DropTopology")) return text;
-  return edit(text, changes[remedy.kind]!(remedy.value ?? "", form));
-}
-
 /** The field of the form that a path of the server's is about, or within: "spec.gpu-amount". For a role "roles[0].gpus". */
 export function fieldAt(path: string): string | undefined {
   const role = /^spec\.roles\[(\d+)\]\.([\w-]+)/.exec(path);
@@ -149,12 +121,19 @@ export function fieldAt(path: string): string | undefined {
 
 function documentsOf(text: string): Document.Parsed[] {
   if (text.length > longest) return [];
-  return parseAllDocuments(text, { logLevel: "silent" }).filter((document) => document.contents !== null) as Document.Parsed[];
+  return [...parseAllDocuments(text, { logLevel: "silent" })];
 }
 
 function taskIn(documents: readonly Document.Parsed[]): Document.Parsed | undefined {
-  if (documents.some((document) => document.errors.length > 0)) return undefined;
+  if (documents.some((document) => document.errors.length > 0 || hasAliases(document))) return undefined;
   return documents.find((document) => isMap(document.contents) && document.get("kind") === "GPUTask");
+}
+
+/** Whether parts are written once for several places: a change of one place would be one of the others, too. */
+function hasAliases(document: Document.Parsed): boolean {
+  let found = false;
+  visit(document, { Alias: () => { found = true; return visit.BREAK; } });
+  return found;
 }
 
 function changed(text: string, change: (task: Document.Parsed) => void): string {
@@ -163,7 +142,7 @@ function changed(text: string, change: (task: Document.Parsed) => void): string 
   if (!task) return text;
   change(task);
   if (isJSON(text)) return JSON.stringify(task.toJS(), null, 2) + "\n";
-  return documents.map((document) => document.toString({ lineWidth: 0 })).join("");
+  return documents.map((document) => document.toString({ lineWidth: 0, flowCollectionPadding: false })).join("");
 }
 
 function rolesOf(task: Document.Parsed): RoleFields[] {

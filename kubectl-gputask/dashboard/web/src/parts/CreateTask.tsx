@@ -10,7 +10,7 @@ import { links } from "../route";
 import { Question } from "./Question";
 
 /** A button that creates the task of a manifest, and then leads to its page. */
-export function CreateTask({ namespace, name, text }: { namespace: string; name: string; text: string }): JSX.Element {
+export function CreateTask({ namespace, name, text, disabled }: { namespace: string; name: string; text: string; disabled: boolean }): JSX.Element {
   const [asking, setAsking] = useState(false);
   const create = async () => {
     const created = await ask<Created>("tasks", text);
@@ -20,7 +20,7 @@ export function CreateTask({ namespace, name, text }: { namespace: string; name:
   const command = `kubectl create --namespace ${namespace} --filename - <<'EOF'\n${text.trimEnd()}\nEOF`;
   return (
     <>
-      <button type="button" class="primary" onClick={() => setAsking(true)}>Create this task</button>
+      <button type="button" class="primary" disabled={disabled} onClick={() => setAsking(true)}>Create this task</button>
       {asking && <Question question={`Create the task ${namespace}/${name}?`} command={command} verb="Create" onConfirm={create} onClose={() => setAsking(false)} />}
     </>
   );

@@ -10,8 +10,10 @@ interface FieldProps {
   label: string;
   value: string;
   onChange: (value: string) => void;
-  /** What is wrong with the value; empty if nothing is known. */
+  /** What is wrong with the value. */
   problem?: string | undefined;
+  /** What else is worth knowing about the value. */
+  hint?: string | undefined;
   /** What holds if there is no value. */
   placeholder?: string;
 }
@@ -23,22 +25,23 @@ interface Tied {
   "aria-describedby"?: string;
 }
 
-function Field({ label, problem, children }: { label: string; problem: string | undefined; children: (tied: Tied) => ComponentChildren }): JSX.Element {
+function Field({ label, problem, hint, children }: Pick<FieldProps, "label" | "problem" | "hint"> & { children: (tied: Tied) => ComponentChildren }): JSX.Element {
   const id = useId();
-  const tied: Tied = { id, "aria-invalid": Boolean(problem), ...(problem ? { "aria-describedby": `${id}-problem` } : {}) };
+  const note = problem ?? hint;
+  const tied: Tied = { id, "aria-invalid": problem !== undefined, ...(note ? { "aria-describedby": `${id}-note` } : {}) };
   return (
     <div class="field column">
       <label for={id}>{label}</label>
       {children(tied)}
-      {problem && <small id={`${id}-problem`} class="bad">{problem}</small>}
+      {note && <small id={`${id}-note`} class={problem ? "bad" : ""}>{note}</small>}
     </div>
   );
 }
 
-export function TextField({ label, value, onChange, problem, placeholder, suggestions }: FieldProps & { suggestions?: readonly string[] }): JSX.Element {
+export function TextField({ label, value, onChange, problem, hint, placeholder, suggestions }: FieldProps & { suggestions?: readonly string[] }): JSX.Element {
   const list = useId();
   return (
-    <Field label={label} problem={problem}>
+    <Field label={label} problem={problem} hint={hint}>
       {(tied) => (
         <>
           <input type="text" {...tied} value={value} placeholder={placeholder} autocomplete="off" spellcheck={false} {...(suggestions ? { list } : {})} onInput={(event) => onChange(event.currentTarget.value.trim())} />

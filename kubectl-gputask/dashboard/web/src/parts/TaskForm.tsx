@@ -6,9 +6,9 @@ import { useMemo } from "preact/hooks";
 
 import { compareNames, list, number } from "../format";
 import { addRole, edit, editRole, removeRole, type Fields, type Form, type RoleFields } from "../manifest";
+import { byModel, wholeGPUs } from "../models";
 import { useCollection, useSummary } from "../page";
 import { gpuSteps, podSteps } from "../steps";
-import { byModel, wholeGPUs } from "../views/Overview";
 import { SelectField, Stepper, TextField } from "./Fields";
 
 interface Props {
@@ -29,7 +29,7 @@ export function TaskForm({ form, text, onText, problems }: Props): JSX.Element {
     <>
       <div class="fields">
         <Model {...field("model")} />
-        <Stepper label={hasRoles ? "GPUs per Pod of all roles" : "GPUs per Pod"} {...field("gpus")} steps={gpuSteps(most.perNode)} slider />
+        <Stepper label={hasRoles ? "GPUs per Pod by default" : "GPUs per Pod"} {...field("gpus")} steps={gpuSteps(most.perNode)} slider />
         {!hasRoles && <Stepper label="Pods" {...field("pods")} steps={podSteps(most.pods)} slider />}
       </div>
       <Roles form={form} text={text} onText={onText} problems={problems} perNode={most.perNode} />
@@ -60,10 +60,9 @@ function Identity({ form, field }: { form: Form; field: FieldOf }): JSX.Element 
   const namespaces = useMemo(() => [...new Set([...tasks.rows.values()].map((task) => task.namespace))].sort(compareNames), [tasks.keyChanges]);
   const namespace = form.namespace || summary?.namespace || "";
   const exists = tasks.rows.has(`${namespace}/${form.name}`);
-  const name = field("name");
   return (
     <>
-      <TextField label="Name" {...name} problem={name.problem ?? (exists ? "There is such a task: one that is created takes another name." : undefined)} />
+      <TextField label="Name" {...field("name")} hint={exists ? "There is such a task: to create another one, change the name." : undefined} />
       <TextField label="Namespace" {...field("namespace")} placeholder={namespace} suggestions={namespaces} />
     </>
   );

@@ -4,8 +4,9 @@
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 
-import type { ModelSum, Sum, Summary, Waiting } from "../api";
+import type { Sum, Summary, Waiting } from "../api";
 import { counted, gpus, list, number, sentence } from "../format";
+import { byModel, wholeGPUs } from "../models";
 import { useCollection } from "../page";
 import { WaitingHelp } from "../parts/Help";
 import { Lasted } from "../parts/Time";
@@ -24,11 +25,6 @@ export function Numbers({ summary }: { summary: Summary }): JSX.Element {
       <Big value={number(total.unhealthy ?? 0)} unit={total.unhealthy === 1 ? "GPU unhealthy" : "GPUs unhealthy"} tone={total.unhealthy ? "bad" : ""} />
     </ul>
   );
-}
-
-/** How many GPUs are not divided into MIG slices: the others can't be had as a whole. */
-export function wholeGPUs(sum: Sum): number {
-  return sum.gpus - (sum.divided ?? 0);
 }
 
 function slicesFree(sum: Sum): string {
@@ -63,7 +59,7 @@ export function NextInLine(): JSX.Element {
     <div class="next-in-line">
       <strong>Next in the <a href={links.queue}>queue</a>:</strong>{" "}
       <WaitingName waiting={first} /> has waited <Lasted from={first.since} /> for {gpus(first.gpus)}{first.model ? ` of ${first.model}` : ""}.{" "}
-      {sentence(first.reason)} <WaitingHelp waiting={first} />
+      {sentence(first.reason)} {first.help && <span class="help">What would help: </span>}<WaitingHelp waiting={first} />
       {others.length > 0 && (
         <span class="then">
           Then: {others.map((one, index) => <span key={one.namespace + one.name}>{index > 0 && ", "}<WaitingName waiting={one} /> ({gpus(one.gpus)})</span>)}
@@ -90,18 +86,6 @@ export function Models({ summary, text, onFind }: { summary: Summary; text: stri
       ))}
     </ul>
   );
-}
-
-export function byModel(sums: readonly ModelSum[]): { model: string; sum: Sum }[] {
-  const models = new Map<string, Sum>();
-  for (const sum of sums) {
-    const before = models.get(sum.model);
-    models.set(sum.model, before === undefined ? sum : {
-      ...before, free: before.free + sum.free, gpus: before.gpus + sum.gpus, divided: (before.divided ?? 0) + (sum.divided ?? 0),
-      slices: (before.slices ?? 0) + (sum.slices ?? 0), freeSlices: (before.freeSlices ?? 0) + (sum.freeSlices ?? 0),
-    });
-  }
-  return [...models].map(([model, sum]) => ({ model, sum }));
 }
 
 const mostNamed = 4;

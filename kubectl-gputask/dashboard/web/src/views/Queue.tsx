@@ -7,7 +7,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { Estimate, Waiting } from "../api";
 import { counted, gpus, number, sentence } from "../format";
 import { useCollection, useSummary } from "../page";
-import { Commands, WaitingHelp } from "../parts/Help";
+import { WaitingHelp } from "../parts/Help";
 import { Empty } from "../parts/Notes";
 import { Pages } from "../parts/Pages";
 import { Clock, Lasted } from "../parts/Time";
@@ -66,7 +66,7 @@ function WaitingTable({ all, refused = false }: { all: readonly Waiting[]; refus
                 <th scope="row"><WaitingName waiting={waiting} /><small>{queueText(waiting)}</small></th>
                 <td><span class="nowrap">{gpus(waiting.gpus)}</span><small>{shapeText(waiting)}</small></td>
                 <td class="nowrap"><Lasted from={waiting.since} /></td>
-                <td class="why">{sentence(waiting.reason)} <WaitingHelp waiting={waiting} /><Commands commands={waiting.verdict?.commands} /></td>
+                <td class="why">{sentence(waiting.reason)} <WaitingHelp waiting={waiting} /></td>
                 {!refused && <td><Expected estimate={waiting.estimatedStart} /></td>}
               </tr>
             ))}

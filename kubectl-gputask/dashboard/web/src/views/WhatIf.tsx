@@ -8,7 +8,7 @@ import type { TaskDetails, WhatIf, WhatIfAnswer } from "../api";
 import { Asker, type Answered } from "../asking";
 import { ask, get, isAbort, messageOf, Refusal, taskPath } from "../client";
 import { list } from "../format";
-import { applied, fieldAt, isApplicable, read, type Form } from "../manifest";
+import { fieldAt, read, type Form } from "../manifest";
 import { VerdictBadge } from "../parts/Badge";
 import { CreateTask } from "../parts/CreateTask";
 import { Lines } from "../parts/Facts";
@@ -16,6 +16,7 @@ import { Remedies } from "../parts/Help";
 import { Failed, Note } from "../parts/Notes";
 import { Result } from "../parts/Result";
 import { TaskForm } from "../parts/TaskForm";
+import { applied, isApplicable } from "../remedies";
 import type { TaskToEdit } from "../route";
 import { templates } from "../templates";
 
@@ -38,7 +39,8 @@ export function WhatIfView({ from }: { from: TaskToEdit | undefined }): JSX.Elem
       <Failed message={trouble} />
       <div class="whatif">
         <form class="card whatif-form" aria-label="Task" onSubmit={(event) => event.preventDefault()}>
-          <div class="templates" role="group" aria-label="Begin with">
+          <div class="templates" role="group" aria-labelledby="begin-with">
+            <span id="begin-with">Begin with</span>
             {templates.map((template) => <button type="button" key={template.label} class="chip" aria-pressed={text === template.text} onClick={() => setText(template.text)}>{template.label}</button>)}
           </div>
           {!form && <p class="hint">The form follows the text again when that has a task and can be read.</p>}
@@ -103,7 +105,7 @@ function Answers({ answer, text, form, busy, onText }: AnswersProps): JSX.Elemen
         <article class="card" key={`${one.namespace}/${one.name}`}>
           <p class="answer-name"><VerdictBadge verdict={one.verdict} /><span class="name">{one.namespace}/{one.name}</span></p>
           <h3 class="headline">{one.headline}</h3>
-          {isOne && !busy && <div class="actions"><CreateTask namespace={one.namespace} name={one.name} text={text} /></div>}
+          {isOne && <div class="actions"><CreateTask namespace={one.namespace} name={one.name} text={text} disabled={busy} /></div>}
           <Details answer={one} onApply={isOne ? (remedy) => onText(applied(text, remedy)) : undefined} />
         </article>
       ))}
@@ -115,7 +117,7 @@ function Details({ answer, onApply }: { answer: WhatIfAnswer; onApply: ((remedy:
   return (
     <>
       <Lines lines={answer.lines} />
-      <Remedies remedies={answer.remedies} act={(remedy) => onApply !== undefined && isApplicable(remedy) && <button type="button" class="small" onClick={() => onApply(remedy)}>Apply</button>} />
+      <Remedies remedies={answer.remedies} act={(remedy) => onApply !== undefined && isApplicable(remedy) && <button type="button" class="small" onClick={() => onApply(remedy)}>Apply<span class="visually-hidden"> {remedy.message}</span></button>} />
       <Result moves={answer.moves} places={answer.places} />
     </>
   );

@@ -1,7 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package whatif asks whether and when tasks would fit that don't exist, for the command and for the page in a browser, and creates them.
+// Package whatif asks whether and when tasks would fit that don't exist, and creates them, for the command and for the
+// page in a browser.
 package whatif
 
 import (

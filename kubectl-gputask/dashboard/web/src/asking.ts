@@ -9,7 +9,7 @@ export interface Answered<T> {
   busy: boolean;
 }
 
-/** Asks a moment after the last change, and one question at a time. What is answered after a further change is dropped. */
+/** Asks a moment after the last change, one question at a time. What is answered after a further change is dropped. */
 export class Asker<T> {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private running: AbortController | undefined;

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The form of What if and the text of a manifest are two views of one thing: the text. All else in it stays as it is, comments, too.
+// The form of What if shows what the text of a manifest says, and changes it there: all else in the text stays as it is.
 
 import { isMap, parseAllDocuments, visit, type Document } from "yaml";
 
@@ -109,7 +109,7 @@ export function removeRole(text: string, index: number): string {
   });
 }
 
-/** The field of the form that a path of the server's is about, or within: "spec.gpu-amount". For a role "roles[0].gpus". */
+/** The field of the form that a path such as "spec.gpu-amount" is about; "roles[0].gpus" for that of a role. */
 export function fieldAt(path: string): string | undefined {
   const role = /^spec\.roles\[(\d+)\]\.([\w-]+)/.exec(path);
   if (role) {
@@ -175,7 +175,7 @@ function makeParents(task: Document.Parsed, path: Path): void {
   }
 }
 
-/** A whole number may be written without quotes where the API takes both; YAML quotes other text that looks like a number. */
+/** Whole numbers are written as such where the API takes both. Other text that looks like a number gets quotes. */
 function scalar(key: string, value: string): string | number {
   return amounts.has(key) && /^\d{1,15}$/.test(value) ? Number(value) : value;
 }

@@ -13,7 +13,7 @@ export function isOver(plan: Plan): boolean {
   return plan.phase === "Done" || plan.phase === "Aborted";
 }
 
-/** What it costs, and what it has cost before if that has changed: "3.9 GPU-minutes when proposed, 7.2 GPU-minutes now". */
+/** What it costs; before, too, if that has changed: "3.9 GPU-minutes when proposed, 7.2 GPU-minutes now". */
 export function costText(plan: Plan): string {
   const proposed = gpuTime(plan.costGPUSeconds);
   if (!plan.costNow || Math.abs(plan.costNow - plan.costGPUSeconds) < plan.costGPUSeconds / 10) return proposed;

@@ -4,7 +4,7 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
-import type { TaskDetails, WhatIf, WhatIfAnswer } from "../api";
+import type { Remedy, TaskDetails, WhatIf, WhatIfAnswer } from "../api";
 import { Asker, type Answered } from "../asking";
 import { ask, get, isAbort, messageOf, Refusal, taskPath } from "../client";
 import { list } from "../format";
@@ -113,7 +113,7 @@ function Answers({ answer, text, form, busy, onText }: AnswersProps): JSX.Elemen
   );
 }
 
-function Details({ answer, onApply }: { answer: WhatIfAnswer; onApply: ((remedy: Parameters<typeof applied>[1]) => void) | undefined }): JSX.Element {
+function Details({ answer, onApply }: { answer: WhatIfAnswer; onApply: ((remedy: Remedy) => void) | undefined }): JSX.Element {
   return (
     <>
       <Lines lines={answer.lines} />

@@ -96,21 +96,21 @@ func (o *options) addOwnFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.metricsBindAddress, "metrics-bind-address", o.metricsBindAddress,
 		"address of /metrics, /healthz and /readyz; 0 for none")
 	flags.StringVar(&o.tasks.Pods.Image, "default-image", o.tasks.Pods.Image,
-		"image of the task's container where the GPUTask names none")
+		"image of the task's container if the GPUTask names none")
 	flags.StringVar(&o.tasks.Pods.SchedulerName, "default-scheduler", o.tasks.Pods.SchedulerName,
 		"schedulerName of Pods whose template names none; empty for the cluster's default")
 	flags.StringVar((*string)(&o.tasks.Pods.GPUResource), "gpu-resource", string(o.tasks.Pods.GPUResource),
 		"extended resource by which new Pods request whole GPUs: falldio.com/gpu, or nvidia.com/gpu where NVIDIA's device plugin gives them out (nodeagent --mode=observe); MIG slices are requested from the same")
 	flags.DurationVar(&o.tasks.Backoff.Base, "retry-backoff", o.tasks.Backoff.Base,
-		"waiting time before the first restart of a failed task; it doubles with every failure")
+		"delay before the first restart of a failed task; doubles with every failure")
 	flags.DurationVar(&o.tasks.Backoff.Max, "max-retry-backoff", o.tasks.Backoff.Max,
-		"longest waiting time before a restart")
+		"maximum delay before a restart")
 	flags.Int32Var(&o.defaultTTL, "default-ttl-seconds-after-finished", o.defaultTTL,
 		"seconds after which finished GPUTasks that specify none are deleted with their Pods; -1 for never")
 	flags.Int32Var(&o.unreachableNodeTimeout, "default-unreachable-node-timeout-seconds", o.unreachableNodeTimeout,
-		"seconds that a node must have been unreachable before Pods on it that are to be deleted are deleted by force, for GPUTasks that specify none; such a Pod may then run twice; 0 for never")
+		"seconds that a node must have been unreachable before terminating Pods on it are deleted by force, for GPUTasks that specify none; such a Pod may then run twice; 0 for never")
 	flags.Int32Var(&o.startTimeout, "default-start-timeout-seconds", o.startTimeout,
-		"seconds that Pods may take to start once they have nodes, for GPUTasks that specify none; then they give their GPUs back and are tried again later; 0 for no limit")
+		"seconds that Pods may take to start once they have nodes, for GPUTasks that specify none; after that, they release their GPUs and are retried later; 0 for no limit")
 	leaderelectionoptions.BindLeaderElectionFlags(&o.leaderElection, flags)
 	o.AddFlags(flags)
 }

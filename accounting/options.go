@@ -26,8 +26,8 @@ func DefaultOptions() Options { return Options{Period: time.Minute} }
 
 // AddFlags adds the flags that set the options.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	flags.DurationVar(&o.Period, "usage-period", o.Period, "how often the GPU time that was used is written for kubectl gputask usage; 0 for never")
-	flags.StringSliceVar(&o.Labels, "usage-labels", o.Labels, "labels of Pods by which GPU time can be told, at most 8")
+	flags.DurationVar(&o.Period, "usage-period", o.Period, "how often used GPU time is written for kubectl gputask usage; 0 for never")
+	flags.StringSliceVar(&o.Labels, "usage-labels", o.Labels, "labels of Pods by which kubectl gputask usage can group GPU time, at most 8")
 }
 
 // Validate checks all flags: it calls require with each condition and the error if it does not hold.

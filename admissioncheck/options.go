@@ -33,9 +33,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Enabled, "kueue-gpu-fit", o.Enabled,
 		"answer Kueue's AdmissionChecks of the controller "+ControllerName+": a Workload is ready when there are places for all of its Pods")
 	flags.DurationVar(&o.Patience, "kueue-gpu-fit-patience", o.Patience,
-		"how long a Workload of Kueue keeps its quota while it waits for places, before it gives it back to others")
+		"how long a Workload of Kueue keeps its quota while it waits for places, before it releases it to others")
 	flags.DurationVar(&o.Retry, "kueue-gpu-fit-retry", o.Retry,
-		"how long a Workload of Kueue that has given its quota back waits before it queues again")
+		"how long a Workload of Kueue that has released its quota waits before it queues again")
 }
 
 // Validate checks all flags: it calls require with each condition and the error if it does not

@@ -27,7 +27,7 @@ const examplesTimeout = 3 * time.Minute
 func (f *upFlags) afterReady(executable string) func(context.Context, cluster.Running) error {
 	return func(ctx context.Context, running cluster.Running) error {
 		if running.Dashboard != "" {
-			fmt.Fprintf(running.Out, "\nThe page that shows all of this, live, is at\n  %s\n", running.Dashboard)
+			fmt.Fprintf(running.Out, "\nThe dashboard is at\n  %s\n", running.Dashboard)
 		}
 		if !f.examples {
 			printNextSteps(running, f.Dir, "get nodes", "gputask top")

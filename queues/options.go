@@ -23,7 +23,7 @@ func DefaultOptions() Options { return Options{HalfLife: queueing.DefaultHalfLif
 // AddFlags adds the flags that set the options.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.HalfLife, "queue-usage-half-life", o.HalfLife,
-		"after how long GPU time that a GPUQueue has used counts half for its fair share")
+		"half-life of the GPU time that counts for the fair share of GPUQueues")
 }
 
 // Validate checks all flags: it calls require with each condition and the error if it does not hold.

@@ -30,9 +30,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Effect, "taint-unhealthy-gpus", o.Effect,
 		"effect of the taint "+v1.TaintGPUUnhealthy+" for nodes with unhealthy GPUs: PreferNoSchedule, NoSchedule or NoExecute; empty for no taint")
 	flags.StringVar(&o.When, "taint-unhealthy-gpus-when", o.When,
-		"which nodes are tainted: Unhealthy for those without any healthy GPU, Degraded also for those some of whose GPUs are not healthy, or missing")
+		"which nodes are tainted: Unhealthy, only nodes without any healthy GPU; Degraded, also nodes with some unhealthy or missing GPUs")
 	flags.StringVar(&o.Max, "taint-unhealthy-gpus-max", o.Max,
-		"how many of the nodes with GPUs are tainted at most, a number or a percentage: a faulty driver must not empty the cluster; one may be in any case")
+		"maximum number or percentage of GPU nodes that are tainted, so that a faulty driver can't empty the cluster; one node may always be tainted")
 }
 
 // Validate checks all flags: it calls require with each condition and the error if it does not hold.

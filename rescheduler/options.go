@@ -34,35 +34,35 @@ func DefaultOptions() Options {
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	p := &o.Planner
 	flags.DurationVar(&o.Period, "reschedule-period", o.Period,
-		"how often to look what should be moved: tasks for which room must be made, and Pods on nodes that are cordoned or no longer of the task's GPU model; 0 for never")
+		"how often to look for Pods to move: to make room for waiting tasks, and off nodes that are cordoned or no longer have the task's GPU model; 0 means never")
 	flags.StringVar((*string)(&p.Mode), "reschedule-mode", string(p.Mode),
-		"consolidate moves as few Pods as possible to places that are planned and reserved; recreate stops one task after the other and lets the scheduler reschedule it")
+		"consolidate moves as few Pods as possible to planned and reserved places; recreate stops one task after the other and lets the scheduler place it again")
 	flags.DurationVar(&p.Patience, "reschedule-patience", p.Patience,
 		"how long a task must have waited for a node before other Pods are moved for it")
 	flags.Float64Var(&p.Threshold, "reschedule-threshold", p.Threshold,
-		"part of a node's GPUs, 0 to 1, that may be in use if Pods are to leave it to give it back; 0 gives no nodes back")
+		"fraction of a node's GPUs, 0 to 1, that may be in use for its Pods to be moved away, so that the whole node becomes free; 0 frees no nodes")
 	flags.Int64Var(&p.ApproveCost, "reschedule-approve-cost", p.ApproveCost,
-		"cost of a MovePlan, in GPU-seconds, up to which it needs no person's approval; 0 for none without")
+		"maximum cost of a MovePlan, in GPU-seconds, that needs no approval by a person; 0 means that every plan that costs anything needs approval")
 	flags.BoolVar(&p.ApproveForOthers, "reschedule-approve-across-namespaces", p.ApproveForOthers,
-		"let MovePlans that move Pods of one namespace for a task of another be carried out without a person's approval, if their cost needs none")
+		"allow MovePlans that move Pods of one namespace for a task of another without approval by a person, if their cost needs none")
 	flags.IntVar(&p.MaxMoves, "reschedule-max-moves", p.MaxMoves,
-		"number of Pods that a MovePlan moves at most; 0 for no limit")
+		"maximum number of Pods that a MovePlan moves; 0 means no limit")
 	flags.IntVar(&p.MovesPerHour, "reschedule-moves-per-hour", p.MovesPerHour,
-		"number of Pods that are moved in an hour at most; 0 for no limit")
+		"maximum number of Pods that are moved in an hour; 0 means no limit")
 	flags.Int64Var(&p.GPUMinutesPerHour, "reschedule-gpu-minutes-per-hour", p.GPUMinutesPerHour,
-		"work of each namespace, in GPU-minutes, that is lost to moves in an hour at most; 0 for no limit")
+		"maximum work of each namespace, in GPU-minutes, that is lost to moves in an hour; 0 means no limit")
 	flags.DurationVar(&p.Cooldown, "reschedule-cooldown", p.Cooldown,
-		"how long a task that was moved stays where it is")
+		"how long a moved task is not moved again")
 	flags.BoolVar(&p.Unhealthy, "reschedule-unhealthy", p.Unhealthy,
-		"move tasks off GPUs that are not healthy, where there is room for all of a gang elsewhere")
+		"move tasks off unhealthy GPUs, if there is room for the whole gang elsewhere")
 	flags.DurationVar(&p.UnhealthyAfter, "reschedule-unhealthy-after", p.UnhealthyAfter,
 		"how long a GPU must have been unhealthy before its tasks are moved")
 	flags.DurationVar(&p.Backoff, "reschedule-backoff", p.Backoff,
-		"how long nothing is moved for the same purpose after a MovePlan was aborted; it doubles with each in a row, up to 1h")
+		"how long to wait after an aborted MovePlan before moving anything for the same purpose; doubles with each abort in a row, up to 1h")
 	flags.DurationVar(&o.MoveTimeout, "reschedule-move-timeout", o.MoveTimeout,
-		"how long Pods that are moved may take to run again, beside their grace period, before the MovePlan is aborted")
+		"how long moved Pods may take to run again, in addition to their grace period, before the MovePlan is aborted")
 	flags.Var(&levelsFlag{&o.Levels}, "topology-levels",
-		"levels of the network's topology and the labels of nodes that name their domains, the widest first, as gpu-scheduler is configured")
+		"topology levels and their node labels, widest first, as configured for gpu-scheduler")
 	o.hideFlags(flags)
 }
 
@@ -93,7 +93,7 @@ func (o *Options) Validate(require func(holds bool, format string, values ...any
 		"--reschedule-mode=%s: must be %s or %s", p.Mode, reschedule.Consolidate, reschedule.Recreate)
 	require(p.Patience >= 0, "--reschedule-patience=%v: must not be negative", p.Patience)
 	require(p.Threshold >= 0 && p.Threshold <= 1, "--reschedule-threshold=%v: must be from 0 to 1, a part of a node's GPUs", p.Threshold)
-	require(p.ApproveCost >= 0, "--reschedule-approve-cost=%d: must not be negative; with 0 a person approves every plan that costs anything", p.ApproveCost)
+	require(p.ApproveCost >= 0, "--reschedule-approve-cost=%d: must not be negative; with 0, every plan that costs anything needs approval", p.ApproveCost)
 	require(p.MaxMoves >= 0, "--reschedule-max-moves=%d: must not be negative; 0 is no limit", p.MaxMoves)
 	require(p.MovesPerHour >= 0, "--reschedule-moves-per-hour=%d: must not be negative; 0 is no limit", p.MovesPerHour)
 	require(p.GPUMinutesPerHour >= 0, "--reschedule-gpu-minutes-per-hour=%d: must not be negative; 0 is no limit", p.GPUMinutesPerHour)

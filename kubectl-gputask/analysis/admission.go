@@ -135,7 +135,7 @@ func remediesOf(excess *queueing.Excess) []v1.WaitingRemedy {
 		}
 	}
 	missing := (excess.Held + excess.Wanted - excess.Limit).String()
-	return []v1.WaitingRemedy{{Kind: freeInQueue, Value: missing, Message: fmt.Sprintf("when tasks of queue %s have given back %s GPUs", excess.Queue, missing)}}
+	return []v1.WaitingRemedy{{Kind: freeInQueue, Value: missing, Message: fmt.Sprintf("when queue %s has released %s GPUs", excess.Queue, missing)}}
 }
 
 // nodesOf returns the names of the nodes with GPUs of some models.

@@ -77,10 +77,10 @@ func (q *Queues) addReclaim(name string, list []Rival, ledger *queueing.Ledger, 
 	for i := range list {
 		rival := &list[i]
 		if rival.GivesBack = lenders[rival.Name]; rival.GivesBack {
-			rival.Why += fmt.Sprintf("; GPUs that it has borrowed may be taken back for %s", name)
+			rival.Why += fmt.Sprintf("; GPUs that it has borrowed may be reclaimed for %s", name)
 		}
 		if rival.TakesBack = borrows && q.lenders(rival.Name, ledger, line)[name]; rival.TakesBack {
-			rival.Why += fmt.Sprintf("; GPUs that %s has borrowed may be taken back for it", name)
+			rival.Why += fmt.Sprintf("; GPUs that %s has borrowed may be reclaimed for it", name)
 		}
 	}
 }
@@ -161,13 +161,13 @@ func (q *Queues) standing(name, level string, ledger *queueing.Ledger, line *Lin
 func (s *standing) against(own *standing) (Turn, string) {
 	switch {
 	case s.guaranteed && !own.guaranteed:
-		return Before, fmt.Sprintf("served before %s: %s, and what is guaranteed goes first", own.name, s.claim())
+		return Before, fmt.Sprintf("served before %s: %s, and guarantees go first", own.name, s.claim())
 	case !s.guaranteed && own.guaranteed:
-		return After, fmt.Sprintf("served after %s: %s, and what is guaranteed goes first", own.name, own.claim())
+		return After, fmt.Sprintf("served after %s: %s, and guarantees go first", own.name, own.claim())
 	}
 	both := ""
 	if s.guaranteed {
-		both = "both are below what is guaranteed to them, and "
+		both = "both are below their guarantees, and "
 	}
 	switch {
 	case cmp.Compare(rounded(s.factor), rounded(own.factor)) < 0:
@@ -175,16 +175,16 @@ func (s *standing) against(own *standing) (Turn, string) {
 	case cmp.Compare(rounded(s.factor), rounded(own.factor)) > 0:
 		return After, fmt.Sprintf("served after %s: %sit has used %.2f times its share, %s %.2f times", own.name, both, s.factor, own.name, own.factor)
 	case !s.used && !own.used:
-		return Equal, fmt.Sprintf("equal to %s: %snothing was used yet, so that what has waited longest for its length goes first", own.name, both)
+		return Equal, fmt.Sprintf("equal to %s: %sno GPU time was used yet, so the task with the longest wait for its run time goes first", own.name, both)
 	default:
-		return Equal, fmt.Sprintf("equal to %s: %sboth have used %.2f times their share, so that what has waited longest for its length goes first", own.name, both, s.factor)
+		return Equal, fmt.Sprintf("equal to %s: %sboth have used %.2f times their share, so the task with the longest wait for its run time goes first", own.name, both, s.factor)
 	}
 }
 
 // claim says what a queue is owed.
 func (s *standing) claim() string {
 	if s.level != s.name {
-		return fmt.Sprintf("%s is a part of %s, which holds %s of %s guaranteed GPUs", s.name, s.level, s.held, s.due)
+		return fmt.Sprintf("%s is a child of %s, which holds %s of %s guaranteed GPUs", s.name, s.level, s.held, s.due)
 	}
 	return fmt.Sprintf("%s holds %s of %s guaranteed GPUs", s.name, s.held, s.due)
 }

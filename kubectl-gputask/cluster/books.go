@@ -42,7 +42,7 @@ func bookOf(ctx context.Context, clients *Clients, day time.Time) (*accounting.B
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("usage is in ConfigMaps of namespace %s; who may read them has the Role gpu-usage-view there: %w", accounting.StoreNamespace, err)
+		return nil, fmt.Errorf("usage is stored in ConfigMaps in namespace %s; ask for the Role gpu-usage-view there: %w", accounting.StoreNamespace, err)
 	case err != nil:
 		return nil, fmt.Errorf("reading the usage of GPUs: %w", err)
 	}

@@ -69,7 +69,7 @@ func WithToken(config *rest.Config, token string) (*Clients, error) {
 func InCluster() (*Clients, error) {
 	config, err := rest.InClusterConfig()
 	if err != nil {
-		return nil, fmt.Errorf("no connection to the cluster that this runs in: %w", err)
+		return nil, fmt.Errorf("can't connect to the cluster that this program runs in: %w", err)
 	}
 	config.DisableCompression = true
 	return newClients(config, metav1.NamespaceDefault)

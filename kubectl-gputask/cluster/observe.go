@@ -106,7 +106,7 @@ func listError(what string, err error) error {
 		return nil
 	}
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("listing %s: %w (this looks at the whole cluster: ask for the ClusterRole gputasks-cluster-view, which allows to list nodes, pods, gputasks, moveplans, gpuqueues, namespaces, poddisruptionbudgets and priorityclasses)", what, err)
+		return fmt.Errorf("listing %s: %w (this command reads the whole cluster: ask for the ClusterRole gputasks-cluster-view, which allows you to list nodes, pods, gputasks, moveplans, gpuqueues, namespaces, poddisruptionbudgets and priorityclasses)", what, err)
 	}
 	return fmt.Errorf("listing %s: %w", what, err)
 }

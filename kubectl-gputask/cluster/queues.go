@@ -40,7 +40,7 @@ func (l *QueueList) ForAnalysis() *analysis.Queues {
 }
 
 // queuesForbidden is why the queues are not known to who may not list them.
-const queuesForbidden = "you may not list gpuqueues, which the ClusterRole gpuqueues-view allows"
+const queuesForbidden = "you may not list gpuqueues (ask for the ClusterRole gpuqueues-view)"
 
 // ListQueues lists the GPUQueues, with the namespaces that decide who is in them. It is no error if the cluster has no
 // such kind, or the user may not list them. If not all namespaces may be listed, the given ones are read one by one, as

@@ -52,7 +52,7 @@ func Explained(err error) error {
 		return fmt.Errorf("the API server does not accept your credentials, which may have expired: log in again (%w)", err)
 	}
 	if IsNotInstalled(err) {
-		return fmt.Errorf("this cluster does not have what is asked for: is gpu-controller installed, see docs/installation.md? (%w)", err)
+		return fmt.Errorf("the cluster does not have this resource: is gpu-controller installed? See docs/installation.md (%w)", err)
 	}
 	var request *url.Error
 	if !errors.As(err, &request) {
@@ -75,10 +75,10 @@ func Explained(err error) error {
 	case errors.As(err, &unknownHost):
 		return fmt.Errorf("no cluster: there is no host %s: check the server in the kubeconfig, and whether this machine is in the cluster's network", unknownHost.Name)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Errorf("the certificate of %s is not valid now, it is for %s to %s: renew it, or set this machine's clock", server,
+		return fmt.Errorf("the certificate of %s is valid from %s to %s only: renew it, or set this machine's clock", server,
 			invalid.Cert.NotBefore.Format("2006-01-02"), invalid.Cert.NotAfter.Format("2006-01-02"))
 	case errors.As(err, &stranger):
-		return fmt.Errorf("the certificate of %s is from nobody that the kubeconfig trusts, which may be that of an earlier cluster: get a new kubeconfig", server)
+		return fmt.Errorf("the certificate of %s is not signed by an authority that the kubeconfig trusts: the kubeconfig may be for an earlier cluster; get a new one", server)
 	case request.Timeout():
 		return fmt.Errorf("no cluster: %s does not answer: is this machine in the cluster's network?", server)
 	}
@@ -89,3 +89,6 @@ func Explained(err error) error {
 func IsNotInstalled(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
+
+// IsAbsent reports whether there is no such object, of a kind that the API server knows.
+func IsAbsent(err error) bool { return apierrors.IsNotFound(err) && !IsNotInstalled(err) }

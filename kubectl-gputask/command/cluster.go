@@ -20,7 +20,7 @@ type clusterFlags struct {
 
 func (f *clusterFlags) addTo(command *cobra.Command) {
 	command.Flags().StringVar(&f.levels, "topology-levels", "",
-		"levels of the topology and the node labels that name their domains, widest first, as gpu-scheduler has them: rack=example.com/rack,leaf=example.com/leaf (default zone, rack and leaf)")
+		"topology levels and their node labels, widest first, as configured for gpu-scheduler: rack=example.com/rack,leaf=example.com/leaf (default zone, rack and leaf)")
 	complete(command, "topology-levels", noCompletion)
 }
 
@@ -56,6 +56,6 @@ func (s *session) observe(ctx context.Context, f *clusterFlags) (*cluster.Client
 // noteUnknownQueues tells that an answer does not take the GPUQueues into account.
 func (s *session) noteUnknownQueues(observed *cluster.Observation) {
 	if observed.Queues.Unknown != "" {
-		fmt.Fprintf(s.ErrOut, "\nGPUQueues are not taken into account: %s.\n", observed.Queues.Unknown)
+		fmt.Fprintf(s.ErrOut, "\nGPUQueues are not considered: %s.\n", observed.Queues.Unknown)
 	}
 }

@@ -87,7 +87,7 @@ func TestWhatIf(t *testing.T) {
 func TestWhatIfRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, args, in, want string }{
-		{"no file", "whatif", "", "--filename: must name a file with GPUTasks, or be - for the standard input"},
+		{"no file", "whatif", "", "--filename: must name a file with GPUTasks, or be - for stdin"},
 		{"a missing file", "whatif -f /nowhere", "", "--filename: open /nowhere: no such file or directory"},
 		{"an empty file", "whatif -f -", "# nothing\n---\n", "reading -: there are no GPUTasks in it"},
 		{"another kind", "whatif -f -", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", "reading -: there are no GPUTasks in it, but document 1: Pod a"},
@@ -134,7 +134,7 @@ func TestWhatIfReadsAFolderWithFilesOfAllKinds(t *testing.T) {
 			t.Errorf("want %q in\n%s", want, f.out.String())
 		}
 	}
-	want := fmt.Sprintf("Not asked about: %s/a.yaml, document 2: ConfigMap settings\nNot asked about: %s/c.yml, document 1: GPUQueue research\n", folder, folder)
+	want := fmt.Sprintf("Skipped: %s/a.yaml, document 2: ConfigMap settings\nSkipped: %s/c.yml, document 1: GPUQueue research\n", folder, folder)
 	if got := f.errOut.String(); got != want {
 		t.Errorf("notes %q, want %q", got, want)
 	}
@@ -189,6 +189,8 @@ func TestTop(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, golden, args string }{
 		{"one character for each GPU", "top", "top --metrics=false"},
+		{"by model", "top-by-model", "top --metrics=false --by model"},
+		{"by pool, with the room for each shape of Pods", "top-room", "top --metrics=false --by pool --room"},
 		{"in colours", "top-colours", "top --metrics=false --color=always"},
 		{"a line for each node", "top-nodes", "top nodes --metrics=false"},
 		{"as YAML", "top-yaml", "top --metrics=false -o yaml"},
@@ -306,7 +308,7 @@ func TestWhatLooksAtTheWholeClusterSaysWhichRightsItNeeds(t *testing.T) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
 		})
 		err := f.run(strings.Fields(args)...)
-		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ask for the ClusterRole gputasks-cluster-view, which allows to list nodes, pods, gputasks") {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ask for the ClusterRole gputasks-cluster-view, which allows you to list nodes, pods, gputasks") {
 			t.Errorf("%s: error %v", args, err)
 		}
 	}

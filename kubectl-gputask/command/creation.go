@@ -37,9 +37,9 @@ type creation struct {
 
 func (c *creation) addTo(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringVar(&c.dryRun, "dry-run", dryRunNone, "create nothing: client only writes the task, server has the API server check it and fill in defaults")
+	flags.StringVar(&c.dryRun, "dry-run", dryRunNone, "don't create anything: client only prints the task, server has the API server validate it and fill in defaults")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
-	flags.StringVar(&c.wait, "wait", waitNone, "show the task's progress until it is finished, or running; the exit code is 1 if it fails")
+	flags.StringVar(&c.wait, "wait", waitNone, "show progress until the task is finished or running; the exit code is 1 if it fails")
 	flags.Lookup("wait").NoOptDefVal = waitFinished
 	flags.DurationVar(&c.timeout, "timeout", 0, "maximum time to wait; 0 means no limit")
 	complete(command, "dry-run", fixed(dryRunNone, dryRunClient, dryRunServer))

@@ -51,14 +51,15 @@ func newDashboard(s *session) *cobra.Command {
 	d := &page{session: s}
 	command := &cobra.Command{
 		Use:   "dashboard",
-		Short: "Serve a page that shows the cluster, the queue and the tasks, live",
-		Long: `Serve a page that shows the cluster, the queue and the tasks, live, and open it in the
-browser.
+		Short: "Open the dashboard: the cluster, the queue and the tasks, live",
+		Long: `Serve the dashboard, which shows the cluster, the queue and the tasks live, and open it in
+the browser.
 
-It is served on this machine only, and shows and changes what you may see and change with
-your kubeconfig. Its address has a secret: who knows it can do the same while this runs.
+It is served on this machine only, and uses the permissions of your kubeconfig. Its address
+contains a secret: while the command runs, anybody who knows the address has the same
+permissions.
 
-With --in-cluster it runs in a Pod for all who have a token of the cluster: see
+With --in-cluster it runs in a Pod, for every user with a token for the cluster: see
 docs/dashboard.md.`,
 		GroupID:           groupCluster,
 		Args:              cobra.NoArgs,
@@ -66,19 +67,19 @@ docs/dashboard.md.`,
 		RunE:              func(command *cobra.Command, _ []string) error { return d.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.IntVar(&d.port, "port", 0, "port on this machine; 0 means any that is free")
-	flags.BoolVar(&d.open, "open", true, "open the page in the browser, if the output goes to a terminal")
-	flags.StringArrayVar(&d.urls, "metrics-url", nil, "where to ask how busy the GPUs are instead of the node agents, for example http://localhost:9836/metrics; may be repeated")
-	flags.StringVar(&d.prometheus, "prometheus-url", "", "Prometheus server to ask for the history, for example http://localhost:9090; without it the history begins when this starts")
-	flags.StringVar(&d.journal, "journal", "", "where gpu-scheduler serves the journal of its decisions, for example https://127.0.0.1:10261/debug/gputask/journal, or a file with one")
-	flags.BoolVar(&d.insecure, "journal-insecure-skip-tls-verify", false, "do not verify gpu-scheduler's certificate, for example behind \"kubectl port-forward\": your credentials are sent there")
-	flags.StringVar(&d.tokenFile, "token-file", "", "file with the secret of the address, for an address that stays the same; by default the secret is new each time, and printed with the address")
-	flags.BoolVar(&d.inCluster, "in-cluster", false, "run in a Pod, for everybody with a token of the cluster and the rights of ClusterRole gputasks-cluster-view")
-	flags.StringVar(&d.listen, "listen", ":8443", "with --in-cluster: address to serve on")
-	flags.StringArrayVar(&d.hosts, "allowed-host", nil, "with --in-cluster: name under which the page may be opened, for example gpus.example.com; may be repeated (default any)")
-	flags.StringVar(&d.certFile, "tls-cert-file", "", "with --in-cluster: file with the certificate, which may be replaced while the page is served; without it the page makes a certificate of its own when it starts")
-	flags.StringVar(&d.keyFile, "tls-private-key-file", "", "with --in-cluster: file with the key of the certificate")
-	flags.BoolVar(&d.plainHTTP, "plain-http", false, "with --in-cluster: serve without TLS; the tokens of viewers are then readable on the network between the page and what does TLS in front of it")
+	flags.IntVar(&d.port, "port", 0, "port on this machine; 0 picks a free one")
+	flags.BoolVar(&d.open, "open", true, "open the dashboard in the browser if the output is a terminal")
+	flags.StringArrayVar(&d.urls, "metrics-url", nil, "address to read GPU utilisation from instead of the node agents, for example http://localhost:9836/metrics; may be repeated")
+	flags.StringVar(&d.prometheus, "prometheus-url", "", "Prometheus server to read the history from, for example http://localhost:9090; without it, the history starts with this command")
+	flags.StringVar(&d.journal, "journal", "", "address of the journal of decisions that gpu-scheduler serves, for example https://127.0.0.1:10261/debug/gputask/journal, or a file with a journal")
+	flags.BoolVar(&d.insecure, "journal-insecure-skip-tls-verify", false, "don't verify gpu-scheduler's certificate, for example behind \"kubectl port-forward\"; your credentials are sent to that address")
+	flags.StringVar(&d.tokenFile, "token-file", "", "file with the secret for the address, so that the address stays the same; by default each start prints a new one")
+	flags.BoolVar(&d.inCluster, "in-cluster", false, "run in a Pod, for every user with a token for the cluster and the permissions of the ClusterRole gputasks-cluster-view")
+	flags.StringVar(&d.listen, "listen", ":8443", "with --in-cluster: address to listen on")
+	flags.StringArrayVar(&d.hosts, "allowed-host", nil, "with --in-cluster: host name that requests may use, for example gpus.example.com; may be repeated (default any)")
+	flags.StringVar(&d.certFile, "tls-cert-file", "", "with --in-cluster: file with the certificate, which is reloaded when it changes (default: a self-signed certificate, made at the start)")
+	flags.StringVar(&d.keyFile, "tls-private-key-file", "", "with --in-cluster: file with the private key of the certificate")
+	flags.BoolVar(&d.plainHTTP, "plain-http", false, "with --in-cluster: serve without TLS, behind a proxy that terminates it; between the two, the users' tokens travel unencrypted")
 	d.addTo(command)
 	return command
 }
@@ -129,9 +130,9 @@ func (d *page) validate() error {
 	case !d.inCluster && (len(d.hosts) > 0 || d.certFile != "" || d.keyFile != "" || d.plainHTTP):
 		return errors.New("--allowed-host, --tls-cert-file, --tls-private-key-file and --plain-http are for --in-cluster: otherwise the page is served on this machine only")
 	case d.plainHTTP && d.certFile != "":
-		return errors.New("--plain-http is for a page without TLS, --tls-cert-file for one with it: give one of them")
+		return errors.New("--plain-http serves without TLS, --tls-cert-file with it: use only one of them")
 	case (d.certFile == "") != (d.keyFile == ""):
-		return errors.New("--tls-cert-file and --tls-private-key-file: give both or neither")
+		return errors.New("--tls-cert-file and --tls-private-key-file must be used together")
 	}
 	return nil
 }
@@ -165,9 +166,9 @@ func (d *page) serveOwner(ctx context.Context, options *dashboard.Options) error
 		if d.tokenFile != "" { // secrets that are in files are not printed: the output may be a log
 			shown = "http://" + host + "/#token=<the content of " + d.tokenFile + ">"
 		}
-		fmt.Fprintf(d.Out, "The page is at %s\nIt shows what you may see in %s. Ctrl-C ends it.\n", shown, clients.Config.Host)
+		fmt.Fprintf(d.Out, "The dashboard is at %s\nIt shows what you may see in %s. Press Ctrl-C to stop it.\n", shown, clients.Config.Host)
 		if unseen != nil {
-			fmt.Fprintf(d.ErrOut, "It shows the cluster as soon as that can be seen. Now: %v\n", cluster.Explained(unseen))
+			fmt.Fprintf(d.ErrOut, "It will show the cluster once it can be reached. Now: %v\n", cluster.Explained(unseen))
 		}
 		if !d.open || !d.Terminal {
 			return func() {}
@@ -228,7 +229,7 @@ func (d *page) serveCluster(ctx context.Context, options *dashboard.Options) err
 	}
 	options.Clients, options.Gate, options.Hosts = clients, access.NewTokens(reviews.Kube, clients.Config, options.Clock), d.hosts
 	return d.serve(ctx, options, listener, served.config, func() func() {
-		fmt.Fprintf(d.Out, "The page is served on %s to everybody with a token of the cluster, %s.\n", listener.Addr(), served.description)
+		fmt.Fprintf(d.Out, "The dashboard is served on %s to every user with a token for the cluster, %s.\n", listener.Addr(), served.description)
 		return func() {}
 	})
 }

@@ -35,11 +35,11 @@ func newDelete(s *session) *cobra.Command {
 		Short:   "Delete tasks and their Pods; also called cancel",
 		Long: `Delete tasks and their Pods.
 
-Its other name is "cancel": as after Slurm's scancel, the task has stopped, is in no list any
-more and does not come back; "usage" still counts what it has used. "suspend" stops a task that is to go on later.
+Also available as "cancel". As with Slurm's scancel, the tasks stop and disappear from all lists;
+"usage" still counts what they have used. To stop a task and continue later, use "suspend".
 
-By default it returns when the Pods are gone as well, so that their GPUs are free. A task
-that can't be deleted does not keep the others.`,
+By default the command returns once the Pods are gone and their GPUs are free. If a task
+can't be deleted, the others still are.`,
 		GroupID:           groupTasks,
 		Args:              d.args,
 		ValidArgsFunction: s.completeTasks(0),
@@ -47,7 +47,7 @@ that can't be deleted does not keep the others.`,
 	}
 	flags := command.Flags()
 	d.addTo(s, command)
-	flags.BoolVar(&d.ignore, "ignore-not-found", false, "a task that does not exist is no error")
+	flags.BoolVar(&d.ignore, "ignore-not-found", false, "don't fail if a task does not exist")
 	flags.BoolVar(&d.wait, "wait", true, "wait until the tasks and their Pods are gone")
 	flags.DurationVar(&d.timeout, "timeout", 0, "maximum time to wait; 0 means no limit")
 	return command
@@ -56,7 +56,7 @@ that can't be deleted does not keep the others.`,
 func (d *deletion) run(ctx context.Context, clients *cluster.Clients, names []string) error {
 	tasks, failures := d.find(ctx, d.session, clients, names)
 	if d.ignore {
-		failures = slices.DeleteFunc(failures, apierrors.IsNotFound)
+		failures = slices.DeleteFunc(failures, cluster.IsAbsent)
 	}
 	var deleted []v1.GPUTask
 	for i := range tasks {

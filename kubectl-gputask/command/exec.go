@@ -34,8 +34,8 @@ func newExec(s *session) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "exec NAME [flags] -- COMMAND [ARG...]",
 		Short: "Run a command in a Pod of a task",
-		Long: `Run a command in a running Pod of a task: in its only one, or in the one that
---index chooses. The exit code is that of the command.`,
+		Long: `Run a command in a running Pod of a task. If the task has several, choose one with
+--index. The exit code is that of the command.`,
 		GroupID: groupTasks,
 		Example: `  kubectl gputask exec train -- nvidia-smi
   kubectl gputask exec big --index 3 -it -- bash`,
@@ -48,7 +48,7 @@ func newExec(s *session) *cobra.Command {
 			case len(args) < 2:
 				return errors.New("exec needs a command after --: kubectl gputask exec NAME -- COMMAND")
 			case e.tty && !e.stdin:
-				return errors.New("--tty: takes --stdin, as in -it")
+				return errors.New("--tty: requires --stdin, as in -it")
 			}
 			return e.validate()
 		},
@@ -56,9 +56,9 @@ func newExec(s *session) *cobra.Command {
 		RunE:              s.onCluster(e.run),
 	}
 	flags := command.Flags()
-	flags.StringVarP(&e.container, "container", "c", "", "container (default the one that has the GPUs)")
-	flags.BoolVarP(&e.stdin, "stdin", "i", false, "pass the standard input to the command")
-	flags.BoolVarP(&e.tty, "tty", "t", false, "give the command a terminal; takes --stdin")
+	flags.StringVarP(&e.container, "container", "c", "", "container (default: the one with the GPUs)")
+	flags.BoolVarP(&e.stdin, "stdin", "i", false, "pass stdin to the command")
+	flags.BoolVarP(&e.tty, "tty", "t", false, "allocate a terminal for the command; requires --stdin")
 	complete(command, "container", noCompletion)
 	e.addTo(command)
 	return command
@@ -105,7 +105,7 @@ func (e *execution) pod(ctx context.Context, clients *cluster.Clients, name stri
 	case len(chosen) > 1:
 		return nil, fmt.Errorf("task %s has %d such Pods: choose one with --index, %s", name, len(chosen), abbreviated(labelsOf(chosen, e.indexLabel())))
 	case chosen[0].Status.Phase != corev1.PodRunning:
-		return nil, fmt.Errorf("nothing can run in Pod %s: it is %s", chosen[0].Name, chosen[0].Status.Phase)
+		return nil, fmt.Errorf("can't run a command in Pod %s: it is %s", chosen[0].Name, chosen[0].Status.Phase)
 	}
 	return chosen[0], nil
 }
@@ -118,7 +118,7 @@ func (e *execution) terminal() *term.TTY {
 	if e.tty {
 		terminal.Raw = terminal.IsTerminalIn()
 		if !terminal.Raw {
-			fmt.Fprintln(e.ErrOut, "--tty is ignored: the standard input is no terminal")
+			fmt.Fprintln(e.ErrOut, "--tty is ignored: stdin is not a terminal")
 		}
 	}
 	return terminal

@@ -110,7 +110,7 @@ func TestExecWithoutATerminalSaysSo(t *testing.T) {
 	if err := f.run("exec", "small-0", "-it", "--", "cat"); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.errOut.String(); got != "--tty is ignored: the standard input is no terminal\n" {
+	if got := f.errOut.String(); got != "--tty is ignored: stdin is not a terminal\n" {
 		t.Errorf("standard error %q", got)
 	}
 }
@@ -124,9 +124,9 @@ func TestExecRefuses(t *testing.T) {
 		{"no command after the dashes", "exec big --", "exec needs a command after --: kubectl gputask exec NAME -- COMMAND"},
 		{"a gang without an index", "exec big -- ls", "task big has 2 such Pods: choose one with --index, 0, 1"},
 		{"an index that there is not", "exec big --index 2 -- ls", "--index=2: task big has Pods with the indexes 0, 1"},
-		{"a Pod that does not run", "exec big --index 0 -- ls", "nothing can run in Pod big-0: it is Pending"},
+		{"a Pod that does not run", "exec big --index 0 -- ls", "can't run a command in Pod big-0: it is Pending"},
 		{"a task without Pods", "exec broken -- ls", "task broken has no Pods: 7 failures: the last was exit code 1"},
-		{"a terminal without input", "exec big -t -- ls", "--tty: takes --stdin, as in -it"},
+		{"a terminal without input", "exec big -t -- ls", "--tty: requires --stdin, as in -it"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -34,12 +34,13 @@ func newExplain(s *session) *cobra.Command {
 		Short: "Explain why a task waits, and what would let it start",
 		Long: `Explain why a task waits, and what would let it start.
 
-What it asks for, what is free of that, who is ahead of it, the smallest changes that
-would let it start, moves of running tasks that would make room, and when others end
-that have a deadline. The rescheduler is assumed to run with its default options.
+The answer has the requested resources, how much of them is free, the tasks ahead in the
+queue, the smallest changes that would let the task start, moves of running tasks that would
+make room, and when tasks with a deadline end. It assumes that the rescheduler runs with its
+default options.
 
-Pods that no GPUTask controls are explained, too: pod/NAME, or those of job/NAME, deployment/NAME,
-statefulset/NAME or whatever else controls them.`,
+Other Pods are explained, too: use pod/NAME, or the name of their controller, for example
+job/NAME, deployment/NAME or statefulset/NAME.`,
 		GroupID:           groupCluster,
 		Args:              e.args,
 		ValidArgsFunction: s.completeTasks(0),
@@ -64,7 +65,7 @@ func (e *explanation) run(ctx context.Context, names []string) error {
 			return err
 		}
 		if len(answers) > 0 {
-			fmt.Fprintf(e.ErrOut, "\nOnly the task's own status is shown, more is not allowed: %v\n", forbidden)
+			fmt.Fprintf(e.ErrOut, "\nOnly the task's own status is shown, because you may not see more: %v\n", forbidden)
 		}
 		return joined(failures)
 	}
@@ -125,7 +126,7 @@ func (e *explanation) answers(ctx context.Context, clients *cluster.Clients, obs
 func (e *explanation) warnings(ctx context.Context, clients *cluster.Clients) []corev1.Event {
 	events, err := cluster.PodWarnings(ctx, clients, clients.Namespace)
 	if err != nil {
-		fmt.Fprintf(e.ErrOut, "What Events say about Pods is not shown: %v\n", err)
+		fmt.Fprintf(e.ErrOut, "Events of Pods are not shown: %v\n", err)
 	}
 	return events
 }

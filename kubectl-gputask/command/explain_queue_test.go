@@ -129,7 +129,7 @@ func TestExplainSaysThatQueuesAreNotKnown(t *testing.T) {
 	f := inQueues(t, 4)
 	f.waits(needy(), 0)
 	f.refuse("gpuqueues", apierrors.NewForbidden(schema.GroupResource{Group: v1.GroupName, Resource: "gpuqueues"}, "", nil), nil)
-	const want = "GPUQueues are not taken into account: you may not list gpuqueues, which the ClusterRole gpuqueues-view allows."
+	const want = "GPUQueues are not considered: you may not list gpuqueues (ask for the ClusterRole gpuqueues-view)."
 	if err := f.run("explain", "big"); err != nil || !strings.Contains(f.errOut.String(), want) || !strings.Contains(f.out.String(), "it fits after 1 move") {
 		t.Errorf("error %v\n%s%s", err, f.out.String(), f.errOut.String())
 	}

@@ -125,11 +125,11 @@ func TestListRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, args, want string }{
 		{"a field that there is not", "list --sort-by=.spec.colour", "--sort-by=.spec.colour: none of the tasks has this field"},
-		{"a field without an order", "list --sort-by=.spec", "--sort-by=.spec: is no field with a single value"},
+		{"a field without an order", "list --sort-by=.spec", "--sort-by=.spec: is not a field with a single value"},
 		{"a wrong template", "list -o jsonpath={.a", "--output=jsonpath={.a: error parsing jsonpath {.a, unclosed action"},
-		{"a missing template", "list -o jsonpath", "--output=jsonpath: a template is missing: jsonpath=TEMPLATE"},
+		{"a missing template", "list -o jsonpath", "--output=jsonpath: requires a template: jsonpath=TEMPLATE"},
 		{"names and labels", "list big -l a=b", "list takes names or -l SELECTOR, not both"},
-		{"names of all namespaces", "list big -A", "list takes names or --all-namespaces, not both: names are those of one namespace"},
+		{"names of all namespaces", "list big -A", "list takes names or --all-namespaces, not both: names are looked up in one namespace"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -16,10 +16,10 @@ import (
 
 // The headings of the flags of a command with many.
 const (
-	flagsWhat  = "What it asks for"
-	flagsPod   = "What its Pods run"
-	flagsWhere = "Where"
-	flagsWhen  = "When, and how often"
+	flagsWhat  = "Resources"
+	flagsPod   = "Container"
+	flagsWhere = "Placement"
+	flagsWhen  = "Queueing, time limits and retries"
 	flagsOther = ""
 )
 
@@ -55,9 +55,9 @@ func (s *session) writeUsage(c *cobra.Command) error {
 	s.writeFlags(out, c)
 	fmt.Fprintln(out)
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(out, "\"%s COMMAND --help\" explains a command.\n", c.CommandPath())
+		fmt.Fprintf(out, "Use \"%s COMMAND --help\" for more information about a command.\n", c.CommandPath())
 	}
-	_, err := fmt.Fprintf(out, "\"%s options\" lists the flags of all commands, such as --namespace, --context and --color.\n", c.Root().DisplayName())
+	_, err := fmt.Fprintf(out, "Use \"%s options\" for a list of global flags, such as --namespace, --context and --color.\n", c.Root().DisplayName())
 	return err
 }
 
@@ -100,13 +100,13 @@ func (s *session) writeFlags(out io.Writer, c *cobra.Command) {
 func newOptions(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:                   "options",
-		Short:                 "List the flags of all commands",
+		Short:                 "List the global flags",
 		GroupID:               groupOther,
 		Args:                  cobra.NoArgs,
 		DisableFlagsInUseLine: true,
 		ValidArgsFunction:     noCompletion,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(s.Out, "All commands take these flags:\n\n%s", c.Root().PersistentFlags().FlagUsagesWrapped(s.Width))
+			_, err := fmt.Fprintf(s.Out, "The following flags can be passed to any command:\n\n%s", c.Root().PersistentFlags().FlagUsagesWrapped(s.Width))
 			return err
 		},
 	}
@@ -127,7 +127,7 @@ func allowedValue(flag *pflag.Flag) string {
 	case "bool":
 		return "true or false"
 	case "duration":
-		return "a length of time, for example 90s, 30m or 12h"
+		return "a duration, for example 90s, 30m or 12h"
 	case "int", "int32", "int64":
 		return "a whole number"
 	default:

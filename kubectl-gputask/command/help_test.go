@@ -38,7 +38,7 @@ func TestFlagsOfAllCommandsAreListedOnlyOnRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		lists := strings.Contains(f.out.String(), "--kubeconfig string") || strings.Contains(f.out.String(), "--color string")
-		if lists || !strings.Contains(f.out.String(), `"kubectl gputask options" lists`) {
+		if lists || !strings.Contains(f.out.String(), `Use "kubectl gputask options" for a list`) {
 			t.Errorf("help of %s:\n%s", child.Name(), f.out.String())
 		}
 	}
@@ -60,7 +60,7 @@ func TestErrorsOfFlagsSayWhereTheyAreExplained(t *testing.T) {
 		{"of a command below another", "plan show a --to b", "unknown flag: --to\nSee 'kubectl gputask plan show --help'."},
 		{"no value", "run train --gpus", "flag needs an argument: --gpus\nSee 'kubectl gputask run --help'."},
 		{"no number", "run train --replicas four", "--replicas=four: must be a whole number\nSee 'kubectl gputask run --help'."},
-		{"no length of time", "run train --deadline 2", "--deadline=2: must be a length of time, for example 90s, 30m or 12h\nSee 'kubectl gputask run --help'."},
+		{"no length of time", "run train --deadline 2", "--deadline=2: must be a duration, for example 90s, 30m or 12h\nSee 'kubectl gputask run --help'."},
 		{"neither true nor false", "run train --suspend=perhaps", "--suspend=perhaps: must be true or false\nSee 'kubectl gputask run --help'."},
 	}
 	for _, test := range tests {

@@ -38,37 +38,38 @@ func newList(s *session) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "list [NAME... | -l SELECTOR]",
 		Aliases: []string{"ls", "get", "ps"},
-		Short:   "List tasks: what runs first, then what waits",
-		Long: `List tasks: what runs first, then what waits, and what has finished in the last hour.
+		Short:   "List tasks: running ones first, then waiting ones",
+		Long: `List tasks: running ones first, then waiting ones, then those that finished in the last hour.
 
-Names, --phase, --all, --watch and all formats but the tables also show what finished earlier.`,
+Tasks that finished earlier are listed with names, --phase, --all or --watch, and in all output
+formats other than tables.`,
 		GroupID: groupTasks,
 		Args:    l.args,
-		Example: `  # Tasks of the namespace, and of all namespaces with all columns
+		Example: `  # List the tasks in the namespace, and those in all namespaces with all columns
   kubectl gputask list
   kubectl gputask list -A -o wide
 
-  # What has failed, and all that there ever was
+  # List failed tasks only, and all tasks no matter when they finished
   kubectl gputask list --phase=failed
   kubectl gputask list --all
 
-  # A line for each change until Ctrl-C
+  # Print a line for each change until Ctrl-C
   kubectl gputask list -l team=vision --watch
 
-  # Those with the most restarts last, with columns of your own
+  # Sort by the number of restarts, with custom columns
   kubectl gputask list --sort-by=.status.restarts -o custom-columns=NAME:.metadata.name,RESTARTS:.status.restarts`,
 		ValidArgsFunction: s.completeTasks(0),
 		PreRunE:           checked(l.validate),
 		RunE:              s.onCluster(l.run),
 	}
 	flags := command.Flags()
-	flags.StringVarP(&l.selector, "selector", "l", "", "only tasks with these labels, for example team=vision")
-	flags.BoolVarP(&l.everywhere, "all-namespaces", "A", false, "tasks of all namespaces")
-	flags.BoolVarP(&l.all, "all", "a", false, "also tasks that finished more than an hour ago")
+	flags.StringVarP(&l.selector, "selector", "l", "", "label selector, for example team=vision")
+	flags.BoolVarP(&l.everywhere, "all-namespaces", "A", false, "list tasks in all namespaces")
+	flags.BoolVarP(&l.all, "all", "a", false, "include tasks that finished more than an hour ago")
 	flags.StringSliceVar(&l.phases, "phase", nil, "only tasks in these phases, for example running,pending")
-	flags.BoolVarP(&l.watch, "watch", "w", false, "after the list, a line or object for each change until Ctrl-C")
-	flags.StringVar(&l.sortBy, "sort-by", "", "field to sort by, as a JSONPath: .metadata.creationTimestamp; --watch sorts only the list")
-	flags.BoolVar(&l.noHeaders, "no-headers", false, "leave out the heading of the table")
+	flags.BoolVarP(&l.watch, "watch", "w", false, "after the list, print a line or object for each change until Ctrl-C")
+	flags.StringVar(&l.sortBy, "sort-by", "", "field to sort by, as a JSONPath, for example .metadata.creationTimestamp; with --watch, only the list is sorted")
+	flags.BoolVar(&l.noHeaders, "no-headers", false, "don't print the header of the table")
 	complete(command, "selector", s.values(selectors))
 	complete(command, "phase", fixed(phaseNames()...))
 	complete(command, "sort-by", fixed(".metadata.creationTimestamp", ".metadata.name", ".spec.priority", ".status.phase", ".status.restarts", ".status.startTime"))
@@ -81,7 +82,7 @@ func (l *listing) args(_ *cobra.Command, names []string) error {
 	case len(names) > 0 && l.selector != "":
 		return errors.New("list takes names or -l SELECTOR, not both")
 	case len(names) > 0 && l.everywhere:
-		return errors.New("list takes names or --all-namespaces, not both: names are those of one namespace")
+		return errors.New("list takes names or --all-namespaces, not both: names are looked up in one namespace")
 	}
 	return nil
 }
@@ -178,7 +179,7 @@ func (l *listing) summarize(tasks []v1.GPUTask, hidden int, namespace string) {
 		fmt.Fprintf(l.ErrOut, "%s\n", show.TasksSummary(tasks))
 	}
 	if hidden > 0 {
-		fmt.Fprintf(l.ErrOut, "%s finished more than an hour ago and %s not shown: --all\n", plural.Count(hidden, "task"), plural.Verb(hidden, "is", "are"))
+		fmt.Fprintf(l.ErrOut, "%s finished more than an hour ago and %s not shown: use --all\n", plural.Count(hidden, "task"), plural.Verb(hidden, "is", "are"))
 	}
 }
 

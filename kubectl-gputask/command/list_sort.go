@@ -87,7 +87,7 @@ func (f *sortField) value(task *v1.GPUTask) (any, error) {
 	case bool:
 		return fmt.Sprint(value), nil
 	default:
-		return nil, fmt.Errorf("--sort-by=%s: is no field with a single value", f.text)
+		return nil, fmt.Errorf("--sort-by=%s: is not a field with a single value", f.text)
 	}
 }
 

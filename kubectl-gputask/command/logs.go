@@ -42,11 +42,10 @@ func newLogs(s *session) *cobra.Command {
 	l := &logs{session: s}
 	command := &cobra.Command{
 		Use:   "logs (NAME... | -l SELECTOR | --all)",
-		Short: "Print what the Pods of tasks write",
-		Long: `Print what the Pods of tasks write, each line with the name of its Pod in front if
-there are several. With --follow, connections that end are made again, Pods that are
-replaced are followed on, and those that do not run yet are waited for, until the tasks
-are finished. No line is lost or repeated.`,
+		Short: "Print the logs of tasks",
+		Long: `Print the logs of the Pods of tasks. With several Pods, each line starts with the name of its
+Pod. --follow continues until the tasks are finished: it reconnects, follows the replacements
+of Pods, and waits for Pods that have not started. No line is lost or repeated.`,
 		GroupID: groupTasks,
 		Example: `  kubectl gputask logs train --tail 20
   kubectl gputask logs big --index 3 -f
@@ -57,14 +56,14 @@ are finished. No line is lost or repeated.`,
 		RunE:              s.onCluster(l.run),
 	}
 	flags := command.Flags()
-	flags.StringVarP(&l.Container, "container", "c", "", "container (default the one that has the GPUs)")
+	flags.StringVarP(&l.Container, "container", "c", "", "container (default: the one with the GPUs)")
 	flags.BoolVarP(&l.follow, "follow", "f", false, "stream the logs")
-	flags.Int64Var(&l.Tail, "tail", -1, "only so many lines from the end of each Pod; -1 is all")
-	flags.DurationVar(&l.Since, "since", 0, "only lines newer than this, for example 5m")
-	flags.BoolVar(&l.Timestamps, "timestamps", false, "prefix each line with its timestamp")
-	flags.BoolVarP(&l.Previous, "previous", "p", false, "logs of the previous instances of the containers")
-	flags.BoolVar(&l.prefix, "prefix", false, "the Pod's name in front of each line, also of a single Pod")
-	flags.IntVar(&l.maxStreams, "max-log-requests", defaultMaxStreams, "how many Pods --follow may follow at the same time")
+	flags.Int64Var(&l.Tail, "tail", -1, "number of lines to print from the end of each log; -1 prints all")
+	flags.DurationVar(&l.Since, "since", 0, "only lines newer than a duration, for example 5m")
+	flags.BoolVar(&l.Timestamps, "timestamps", false, "start each line with its timestamp")
+	flags.BoolVarP(&l.Previous, "previous", "p", false, "print the logs of the previous instances of the containers")
+	flags.BoolVar(&l.prefix, "prefix", false, "start each line with the name of its Pod, even if there is only one")
+	flags.IntVar(&l.maxStreams, "max-log-requests", defaultMaxStreams, "maximum number of Pods that --follow streams at the same time")
 	l.members.addTo(command)
 	l.selection.addTo(s, command)
 	return command
@@ -90,7 +89,7 @@ func (l *logs) run(ctx context.Context, clients *cluster.Clients, names []string
 func (l *logs) validate() error {
 	switch {
 	case l.follow && l.Previous:
-		return errors.New("--previous: what has ended can't be followed; leave out --follow")
+		return errors.New("--previous: can't be used with --follow: these containers have ended")
 	case l.maxStreams < 1:
 		return fmt.Errorf("--max-log-requests=%d: must be at least 1", l.maxStreams)
 	}

@@ -74,7 +74,7 @@ func (f *following) prepare(ctx context.Context, tasks []v1.GPUTask) error {
 		f.prefixes = append(f.prefixes, f.newPrefixes(&tasks[i], chosen, len(tasks) > 1))
 	}
 	if streams > f.maxStreams {
-		return fmt.Errorf("--follow would follow %s, but at most %d at the same time are allowed: choose some with --index, or allow more with --max-log-requests=%d",
+		return fmt.Errorf("--follow would stream the logs of %s, but the limit is %d: choose Pods with --index, or raise the limit with --max-log-requests=%d",
 			plural.Count(streams, "Pod"), f.maxStreams, streams)
 	}
 	return nil
@@ -125,7 +125,7 @@ func (f *following) start(ctx context.Context, group *errgroup.Group, task *v1.G
 func (f *following) warnOfLimit(running int) {
 	if running > f.maxStreams && !f.warned {
 		f.warned = true
-		f.warn(fmt.Errorf("%s run, but only %d are followed at the same time: allow more with --max-log-requests=%d", plural.Count(running, "Pod"), f.maxStreams, running))
+		f.warn(fmt.Errorf("%s run, but the logs of only %d are streamed: raise the limit with --max-log-requests=%d", plural.Count(running, "Pod"), f.maxStreams, running))
 	}
 }
 

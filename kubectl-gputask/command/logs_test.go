@@ -90,7 +90,7 @@ func TestTheNumberOfLogsFollowedAtTheSameTimeIsLimited(t *testing.T) {
 	t.Parallel()
 	f := withTasks(t)
 	f.waits(newTask("crowd", "h100", "1", replicas(12)), 0)
-	want := "--follow would follow 12 Pods, but at most 5 at the same time are allowed: choose some with --index, or allow more with --max-log-requests=12"
+	want := "--follow would stream the logs of 12 Pods, but the limit is 5: choose Pods with --index, or raise the limit with --max-log-requests=12"
 	if got := errorText(f.run("logs", "crowd", "-f")); got != want {
 		t.Errorf("error %q, want %q", got, want)
 	}
@@ -129,7 +129,7 @@ func TestLogsOfARole(t *testing.T) {
 		t.Errorf("error %v, output %q", err, f.out.String())
 	}
 	for args, want := range map[string]string{
-		"logs big --role learner":          "--role=learner: task big has no Pods of this role, but of launcher, worker",
+		"logs big --role learner":          "--role=learner: task big has no Pods of this role; its roles are launcher, worker",
 		"logs big --role worker --index 7": "--index=7: task big has Pods with the indexes 0",
 	} {
 		if got := errorText(f.run(strings.Fields(args)...)); got != want {

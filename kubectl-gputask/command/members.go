@@ -23,7 +23,7 @@ type members struct {
 }
 
 func (m *members) addTo(command *cobra.Command) {
-	command.Flags().Int32Var(&m.index, "index", -1, "only the Pod with this index, in its role if --role is given; -1 is all")
+	command.Flags().Int32Var(&m.index, "index", -1, "only the Pod with this index (within its role if --role is set); -1 means all Pods")
 	command.Flags().StringVar(&m.role, "role", "", "only the Pods of this role")
 	complete(command, "index", noCompletion)
 	complete(command, "role", noCompletion)
@@ -59,7 +59,7 @@ func (m *members) chosen(task *v1.GPUTask, pods []*corev1.Pod) ([]*corev1.Pod, e
 		return list, nil
 	}
 	if m.role != "" && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Labels[v1.LabelRole] == m.role }) {
-		return nil, fmt.Errorf("--role=%s: task %s has no Pods of this role, but of %s", m.role, task.Name, cmp.Or(strings.Join(labelsOf(pods, v1.LabelRole), ", "), "none"))
+		return nil, fmt.Errorf("--role=%s: task %s has no Pods of this role; its roles are %s", m.role, task.Name, cmp.Or(strings.Join(labelsOf(pods, v1.LabelRole), ", "), "none"))
 	}
 	same := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return m.role != "" && pod.Labels[v1.LabelRole] != m.role })
 	return nil, fmt.Errorf("--index=%d: task %s has Pods with the indexes %s", m.index, task.Name, abbreviated(labelsOf(same, m.indexLabel())))

@@ -98,7 +98,7 @@ func (o *output) refuseUnknown() error {
 	case !slices.Contains(o.formats, name) || given && !takesTemplate(name):
 		return fmt.Errorf("--output=%s: must be one of %s", o.format, strings.Join(o.choices(), ", "))
 	case takesTemplate(name) && template == "":
-		return fmt.Errorf("--output=%s: a template is missing: %s=TEMPLATE", o.format, name)
+		return fmt.Errorf("--output=%s: requires a template: %s=TEMPLATE", o.format, name)
 	}
 	return nil
 }

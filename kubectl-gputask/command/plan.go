@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/change"
@@ -37,9 +36,9 @@ func newPlan(s *session) *cobra.Command {
 		Short: "Show, approve and abort the rescheduler's plans",
 		Long: `Show, approve and abort the rescheduler's plans (MovePlans).
 
-Without a command it lists them. With --preview it computes the plan that the
-rescheduler would propose now, and creates nothing; the other flags are the
-rescheduler's, so that a plan can be tried before the controller's flags are changed.`,
+Without a subcommand, list the plans. With --preview, show the plan that the rescheduler
+would propose now, without creating it. The other flags are those of the rescheduler: try
+their effect here before you change the controller's flags.`,
 		GroupID: groupCluster,
 		Example: `  kubectl gputask plan
   kubectl gputask plan --preview
@@ -62,11 +61,11 @@ rescheduler's, so that a plan can be tried before the controller's flags are cha
 
 func (p *planning) addPreviewFlags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.BoolVar(&p.preview, "preview", false, "compute the plan that would be proposed now, and create nothing")
+	flags.BoolVar(&p.preview, "preview", false, "show the plan that would be proposed now, without creating it")
 	flags.StringVar(&p.mode, "mode", string(p.options.Mode), "with --preview: consolidate or recreate")
-	flags.DurationVar(&p.options.Patience, "patience", p.options.Patience, "with --preview: how long a task must have waited before others move for it")
-	flags.Float64Var(&p.options.Threshold, "threshold", p.options.Threshold, "with --preview: part of a node's GPUs, 0 to 1, that may be in use if Pods are to leave it")
-	flags.IntVar(&p.options.MaxMoves, "max-moves", p.options.MaxMoves, "with --preview: how many Pods a plan may move; 0 is no limit")
+	flags.DurationVar(&p.options.Patience, "patience", p.options.Patience, "with --preview: how long a task must have waited before other tasks are moved for it")
+	flags.Float64Var(&p.options.Threshold, "threshold", p.options.Threshold, "with --preview: fraction of a node's GPUs, 0 to 1, that may be in use for its Pods to be moved away")
+	flags.IntVar(&p.options.MaxMoves, "max-moves", p.options.MaxMoves, "with --preview: maximum number of Pods that a plan moves; 0 means no limit")
 	complete(command, "mode", fixed(string(reschedule.Consolidate), string(reschedule.Recreate)))
 	p.clusterFlags.addTo(command)
 }
@@ -75,7 +74,7 @@ func (p *planning) addPreviewFlags(command *cobra.Command) {
 func (p *planning) list(command *cobra.Command) error {
 	for _, flag := range []string{"mode", "patience", "threshold", "max-moves", "topology-levels"} {
 		if command.Flags().Changed(flag) {
-			return fmt.Errorf("--%s: is for --preview", flag)
+			return fmt.Errorf("--%s: requires --preview", flag)
 		}
 	}
 	return listPlans(command.Context(), p.session, &p.output)
@@ -149,7 +148,7 @@ func listPlans(ctx context.Context, s *session, o *output) error {
 		return o.printObject(s.Out, plans)
 	}
 	if len(plans.Items) == 0 {
-		fmt.Fprintln(s.ErrOut, "There are no plans. The controller makes them with --reschedule-period; `kubectl gputask plan --preview` computes one.")
+		fmt.Fprintln(s.ErrOut, "No plans found. The controller proposes plans if --reschedule-period is set; `kubectl gputask plan --preview` shows the one it would propose now.")
 		return nil
 	}
 	show.Plans(s.page(), plans.Items, o.format == outputWide)
@@ -162,7 +161,7 @@ func newPlanShow(s *session) *cobra.Command {
 	command := &cobra.Command{
 		Use:               "show NAME",
 		Aliases:           []string{"describe"},
-		Short:             "Show all of a plan: what moves where, at what cost, and how far it is",
+		Short:             "Show everything about a plan: the moves, their cost and their progress",
 		Args:              oneName,
 		ValidArgsFunction: s.completePlans(func(*v1.MovePlan) bool { return true }),
 		PreRunE:           checked(o.validate),
@@ -170,7 +169,7 @@ func newPlanShow(s *session) *cobra.Command {
 			return s.showPlan(ctx, clients, args[0], o, watch)
 		}),
 	}
-	command.Flags().BoolVarP(&watch, "watch", "w", false, "show its progress until it has ended")
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "show the progress of the plan until it ends")
 	o.addObjects(command)
 	return command
 }
@@ -178,7 +177,7 @@ func newPlanShow(s *session) *cobra.Command {
 // planNamed returns a plan.
 func planNamed(ctx context.Context, clients *cluster.Clients, name string) (*v1.MovePlan, error) {
 	plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && !cluster.IsNotInstalled(err) {
+	if cluster.IsAbsent(err) {
 		return nil, absentError{err, fmt.Sprintf("there is no MovePlan %q: `kubectl gputask plan` lists them", name)}
 	}
 	return plan, err
@@ -216,13 +215,11 @@ func (s *session) showPlan(ctx context.Context, clients *cluster.Clients, name s
 const planApproved = "approved"
 
 func newPlanApprove(s *session) *cobra.Command {
-	return s.newPlanChange("approve NAME...", "Approve plans", planApproved, change.Approve, func(plan *v1.MovePlan) bool {
-		return !plan.Spec.Approved && !plan.Spec.Abort
-	})
+	return s.newPlanChange("approve NAME...", "Approve plans", planApproved, change.Approve, moveplan.MayBeApproved)
 }
 
 func newPlanAbort(s *session) *cobra.Command {
-	const short = "Stop plans: nothing more is moved, what has been moved stays"
+	const short = "Stop plans: no more Pods are moved, and moved Pods stay where they are"
 	return s.newPlanChange("abort NAME...", short, "aborted", change.Abort, func(plan *v1.MovePlan) bool { return !plan.Spec.Abort })
 }
 

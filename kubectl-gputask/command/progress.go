@@ -19,7 +19,7 @@ import (
 )
 
 // errTimeout is the cause of a context whose time limit has expired.
-var errTimeout = errors.New("timed out; the task continues, `kubectl gputask explain` says what it waits for")
+var errTimeout = errors.New("timed out; the task continues: see `kubectl gputask explain`")
 
 // withTimeout cancels ctx after the limit; 0 is no limit.
 func (s *session) withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {

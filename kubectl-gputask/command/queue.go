@@ -30,30 +30,30 @@ func newQueue(s *session) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "queue [NAME...]",
 		Aliases: []string{"queues"},
-		Short:   "Show who waits for GPUs, in which order, and until when",
-		Long: `Show who waits for GPUs, in which order, and until when.
+		Short:   "List waiting tasks in order, with expected start times",
+		Long: `List waiting tasks in order, with expected start times.
 
-Without names, it shows what waits in all GPUQueues and in none: tasks of the namespace,
-and gangs and Pods of other controllers, each with its position in its queue and when
-gpu-scheduler expects it to start.`,
+By default, all waiting work of the namespace is listed, with and without a GPUQueue: tasks,
+and gangs and Pods of other controllers, each with its position in its queue and the time at
+which gpu-scheduler expects it to start.`,
 		GroupID: groupCluster,
-		Example: `  # What waits in the namespace, and in all namespaces with all columns
+		Example: `  # List waiting work in the namespace, and in all namespaces with all columns
   kubectl gputask queue
   kubectl gputask queue -A -o wide
 
-  # What waits in a queue, and what runs there
+  # List waiting and running work in a queue
   kubectl gputask queue vision -A --running
 
-  # What a queue gets, and why others are served before or after it
+  # Show the shares of a queue, and why other queues are served before or after it
   kubectl gputask queue describe vision`,
 		ValidArgsFunction: s.arguments(0, queues),
 		PreRunE:           checked(q.validate),
 		RunE:              s.onCluster(q.run),
 	}
 	flags := command.Flags()
-	flags.BoolVarP(&q.everywhere, "all-namespaces", "A", false, "what waits in all namespaces")
-	flags.BoolVar(&q.running, "running", false, "also what runs, and when it will have ended at the latest")
-	flags.BoolVar(&q.noHeaders, "no-headers", false, "leave out the headings of the tables")
+	flags.BoolVarP(&q.everywhere, "all-namespaces", "A", false, "list waiting work in all namespaces")
+	flags.BoolVar(&q.running, "running", false, "also list running work, and the latest time at which it ends")
+	flags.BoolVar(&q.noHeaders, "no-headers", false, "don't print the headers of the tables")
 	q.add(command, slices.Concat([]string{outputWide, outputName, outputJSON, outputYAML}, templates))
 	command.AddCommand(newQueueDescribe(s))
 	return command
@@ -122,18 +122,18 @@ func (q *lineup) nothingWaits(namespace string, names []string) {
 	if len(names) > 0 {
 		where += " in " + strings.Join(names, ", ")
 	}
-	fmt.Fprintf(q.ErrOut, "Nothing waits for GPUs %s.\n", where)
+	fmt.Fprintf(q.ErrOut, "Nothing is waiting for GPUs %s.\n", where)
 }
 
 // queuesNote tells that there are no queues, or that they are not known.
 func queuesNote(list *cluster.QueueList) string {
 	switch {
 	case list.Absent:
-		return "This cluster has no GPUQueues: the CustomResourceDefinition gpuqueues.falldio.com is not installed. What waits is served by priority, then by age."
+		return "This cluster has no GPUQueues: the CustomResourceDefinition gpuqueues.falldio.com is not installed. Tasks are served by priority, then by age."
 	case list.Unknown != "":
-		return "Which queue Pods are in that name none is not known: " + list.Unknown + "."
+		return "Can't tell which queue Pods without a queue label use: " + list.Unknown + "."
 	case len(list.Queues) == 0:
-		return "There are no GPUQueues: what waits is served by priority, then by age."
+		return "There are no GPUQueues: tasks are served by priority, then by age."
 	default:
 		return ""
 	}

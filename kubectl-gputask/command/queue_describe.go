@@ -27,13 +27,13 @@ func newQueueDescribe(s *session) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "describe NAME...",
 		Aliases: []string{"show"},
-		Short:   "Show all of a queue, and why others are served before or after it",
-		Long: `Show all of a queue: what it gets and holds of each GPU model, what it has used, who waits
-in it and until when, and which other queues with waiting work are served before or after
-it, and why.
+		Short:   "Show everything about a queue, and why others are served before or after it",
+		Long: `Show everything about a queue: its GPUs of each model, guaranteed and in use, its usage, its
+waiting work with expected start times, and which other queues with waiting work are served
+before or after it, and why.
 
-What waits is shown of all namespaces, or of the user's namespace if no more is allowed: then
-the numbers are those of the queue's status, which is at most a minute old.`,
+Waiting work is listed from all namespaces. If you may not see them all, only your namespace
+is listed, and the numbers are from the queue's status, which is at most a minute old.`,
 		Args:              someNames,
 		ValidArgsFunction: s.arguments(0, queues),
 		PreRunE:           checked(d.validate),
@@ -70,7 +70,7 @@ func (d *queueDescription) run(ctx context.Context, clients *cluster.Clients, ar
 		return err
 	}
 	if !complete && d.isText() && len(reports) > 0 {
-		fmt.Fprintf(d.ErrOut, "\nOnly what waits and runs in namespace %s is shown, more is not allowed.\n", clients.Namespace)
+		fmt.Fprintf(d.ErrOut, "\nOnly namespace %s is listed, because you may not see the others.\n", clients.Namespace)
 	}
 	return failure
 }

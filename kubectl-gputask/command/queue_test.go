@@ -33,7 +33,7 @@ func newQueue(name, parent, team string, guaranteed, limit int32, change ...func
 		queue.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": team}}
 	}
 	queue.Status.Conditions = []metav1.Condition{{
-		Type: v1.ConditionQueueReady, Status: metav1.ConditionTrue, Reason: v1.ReasonQueueAccepted, Message: "the queue works as its spec says", LastTransitionTime: ago(48 * time.Hour),
+		Type: v1.ConditionQueueReady, Status: metav1.ConditionTrue, Reason: v1.ReasonQueueAccepted, Message: "the queue works as specified", LastTransitionTime: ago(48 * time.Hour),
 	}}
 	for _, apply := range change {
 		apply(queue)

@@ -31,17 +31,17 @@ func newReplay(s *session) *cobra.Command {
 	r := &replay{session: s}
 	command := &cobra.Command{
 		Use:   "replay FILE",
-		Short: "Run the scheduler's journal of decisions through the engine again",
-		Long: `Run the scheduler's journal of decisions through the engine again, and show where this version,
-or another policy, would have decided differently. No cluster is needed.
+		Short: "Replay the scheduler's journal of decisions",
+		Long: `Replay the scheduler's journal of decisions, and show where this version, or another policy, would
+have decided differently. No cluster is needed.
 
-FILE is a journal as gpu-scheduler serves it under /debug/gputask/journal, the directory in which it
-keeps the journal, or - for the standard input. Each decision is made again in the cluster as it was
-recorded, whatever would have followed from another decision before it. What kube-scheduler's filters
-refused, which Pods were preempted and what was reserved is given.
+FILE is a journal as gpu-scheduler serves it at /debug/gputask/journal, the directory in which it
+keeps the journal, or - for stdin. Each decision is made again in the cluster as it was recorded then:
+different decisions have no effect on later ones. Refusals by kube-scheduler's filters, preempted Pods
+and reservations are taken from the journal.
 
-Policies: packing is gpu-scheduler's, with what it had learned; fewest-free takes the node on which the
-fewest GPUs are left, most-free the one with the most, first-node the first by name.`,
+Policies: packing is gpu-scheduler's own, with what it had learned by then; fewest-free chooses the node
+with the fewest GPUs left, most-free the node with the most, first-node the first node by name.`,
 		Example: `  kubectl gputask replay journal.jsonl
   kubectl gputask replay journal.jsonl --policy fewest-free
   kubectl gputask replay journal.jsonl --decision 42`,
@@ -50,9 +50,9 @@ fewest GPUs are left, most-free the one with the most, first-node the first by n
 		RunE:    func(_ *cobra.Command, args []string) error { return r.run(args[0]) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&r.policy, "policy", "", "the policy that decides; as recorded if it is not given")
-	flags.IntVar(&r.decision, "decision", 0, "show the decision with this number in full")
-	flags.IntVar(&r.limit, "limit", 20, "how many differences are shown at most; 0 is all")
+	flags.StringVar(&r.policy, "policy", "", "policy to replay with (default: as recorded)")
+	flags.IntVar(&r.decision, "decision", 0, "show all details of the decision with this number")
+	flags.IntVar(&r.limit, "limit", 20, "maximum number of differences to show; 0 means all")
 	complete(command, "policy", fixed(journal.Policies()...))
 	complete(command, "decision", noCompletion)
 	complete(command, "limit", noCompletion)
@@ -63,7 +63,7 @@ fewest GPUs are left, most-free the one with the most, first-node the first by n
 // oneFile requires exactly one file.
 func oneFile(command *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("%s needs one file, a directory, or - for the standard input, got %d: %s", command.Name(), len(args), command.UseLine())
+		return fmt.Errorf("%s needs one file, a directory, or - for stdin, got %d: %s", command.Name(), len(args), command.UseLine())
 	}
 	return nil
 }

@@ -212,7 +212,7 @@ func TestReplayOfWhatIsNoJournal(t *testing.T) {
 		"another file":           {"hello\nworld\n", "replay -", "-: line 1: invalid character 'h' looking for beginning of value"},
 		"another version":        {`{"checkpoint":{"version":9}}` + "\n", "replay -", "-: line 1: checkpoint: version: is 9, and this program reads version 1 only"},
 		"no such file":           {"", "replay /nowhere/journal", "stat /nowhere/journal: no such file or directory"},
-		"no file":                {"", "replay", "replay needs one file, a directory, or - for the standard input, got 0: kubectl gputask replay FILE"},
+		"no file":                {"", "replay", "replay needs one file, a directory, or - for stdin, got 0: kubectl gputask replay FILE"},
 		"no such policy":         {"", "replay - --policy luck", `--policy: there is no policy "luck", the policies are packing, fewest-free, most-free, first-node`},
 		"no such decision":       {aDiary(t).text.String(), "replay - --decision 99", "--decision=99: the journal has no decision 99: it has 1 to 8"},
 		"a negative limit":       {"", "replay - --limit -1", "--limit=-1: must not be negative"},

@@ -25,17 +25,17 @@ func newRerun(s *session) *cobra.Command {
 	r := &rerunning{session: s}
 	command := &cobra.Command{
 		Use:   "rerun NAME...",
-		Short: "Create tasks anew that have finished",
-		Long: `Create tasks anew that have finished.
+		Short: "Run finished tasks again",
+		Long: `Run finished tasks again.
 
-The new task has the spec, the labels and the annotations of the old one, which stays as
-it is. Its name is that of the old one with the number of the run: train, train-r2,
-train-r3.`,
+Creates a new task with the spec, labels and annotations of the old one, which does not
+change. The name of the new task has the number of the run: train-r2 and train-r3 follow
+train.`,
 		GroupID: groupTasks,
 		Example: `  kubectl gputask rerun train
   kubectl gputask rerun train --name train-again --wait
 
-  # What would be created, for example to change it
+  # Print the new task without creating it, for example to edit it
   kubectl gputask rerun train --dry-run=client -o yaml`,
 		Args:              someNames,
 		ValidArgsFunction: s.completeTasks(0, v1.PhaseSucceeded, v1.PhaseFailed),
@@ -52,7 +52,7 @@ train-r3.`,
 func (r *rerunning) run(ctx context.Context, clients *cluster.Clients, args []string) error {
 	names, failures := taskNames(args)
 	if r.name != "" && len(args) > 1 {
-		return fmt.Errorf("--name=%s: is for one task, not for %d", r.name, len(args))
+		return fmt.Errorf("--name=%s: can only be used with one task, got %d", r.name, len(args))
 	}
 	var created []*v1.GPUTask
 	for _, name := range names {

@@ -92,7 +92,7 @@ func TestRerunRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, args, want string }{
 		{"no name", "rerun", "rerun needs a name: kubectl gputask rerun NAME... [flags]"},
-		{"one name for several", "rerun train other --name x", "--name=x: is for one task, not for 2"},
+		{"one name for several", "rerun train other --name x", "--name=x: can only be used with one task, got 2"},
 		{"a name that is taken", "rerun train --name train", `creating task train: gputasks.falldio.com "train" already exists`},
 		{"waiting for nothing", "rerun train --dry-run --wait", "--wait: there is nothing to wait for with --dry-run=client"},
 	}

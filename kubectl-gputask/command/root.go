@@ -41,8 +41,8 @@ func New(given *Environment) *cobra.Command {
 		Long: `Run GPUTasks, and find out why they wait.
 
 All data comes from the API server; no other component is needed. "explain",
-"whatif", "top" and "plan --preview" ask the same placement engine as gpu-scheduler
-and the rescheduler, so that they never disagree.`,
+"whatif", "top" and "plan --preview" use the same placement engine as gpu-scheduler
+and the rescheduler.`,
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl gputask"},
 		Version:           environment.Version,
 		SilenceUsage:      true,
@@ -54,8 +54,8 @@ and the rescheduler, so that they never disagree.`,
 	root.SetOut(environment.Out)
 	root.SetErr(environment.ErrOut)
 	s.config.AddFlags(root.PersistentFlags())
-	root.PersistentFlags().StringVar(&s.colour, "color", "auto", "colours in the output: auto, on a terminal unless NO_COLOR is set; always; or never")
-	root.PersistentFlags().BoolVar(&s.utc, "utc", false, "show times in UTC and not in the local time zone")
+	root.PersistentFlags().StringVar(&s.colour, "color", "auto", "when to use colours: auto (on a terminal, unless NO_COLOR is set), always or never")
+	root.PersistentFlags().BoolVar(&s.utc, "utc", false, "show times in UTC instead of the local time zone")
 	complete(root, "color", fixed("auto", "always", "never"))
 	complete(root, "namespace", s.values(namespaces))
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"}, &cobra.Group{ID: groupCluster, Title: "Cluster:"})

@@ -30,27 +30,27 @@ func newRun(s *session) *cobra.Command {
 		Short: "Create a task from flags",
 		Long: `Create a task from flags.
 
-The flags have the names of the fields of the GPUTask's spec. What they can't say is written
-in a file: "run ... --dry-run=client -o yaml" is a good start of one, and "run -f" takes
-the rest from it. Flags win over the file; variables, volumes and labels are added to it.`,
+Most flags are named after fields of the GPUTask's spec. For everything else, use a manifest
+with -f; "run ... --dry-run=client -o yaml" prints one to start from. Flags override the
+manifest; environment variables, volumes and labels are added to it.`,
 		GroupID: groupTasks,
-		Example: `  # One Pod with two GPUs
+		Example: `  # Run one Pod with two GPUs
   kubectl gputask run train --gpu h100-80gb-hbm3 --gpu-amount 2 --image registry.example.com/trainer:v3 -- python train.py
 
-  # With data, a cache in shared memory, and a token from a Secret
+  # Mount data, enlarge /dev/shm, and read a token from a Secret
   kubectl gputask run train --gpus 8 --image registry.example.com/trainer:v3 --workdir /src --pvc dataset:/data:ro --pvc checkpoints:/out \
     --shm 16Gi --env-from secret/wandb --max-runtime 12h -- torchrun --nproc-per-node=8 train.py
 
-  # 100 Pods, ten at a time
+  # Run 100 Pods, ten at a time
   kubectl gputask run sweep --gpus 1 --completions 100 --replicas 10 --image registry.example.com/trainer:v3
 
-  # What is in a file, with more GPUs and under another name
+  # Create a task from a manifest, with another name and more GPUs
   kubectl gputask run train-2 -f train.yaml --gpus 4
 
-  # A gang of four Pods in one leaf, and wait until it runs
+  # Run a gang of four Pods in one leaf, and wait until it is running
   kubectl gputask run big --gpu-amount 8 --replicas 4 --topology leaf=Required --wait=running
 
-  # What would be created, checked by the API server
+  # Print the task as the API server would create it, without creating it
   kubectl gputask run train --gpu-amount 0.5 --dry-run=server -o yaml`,
 		Args:              r.args,
 		ValidArgsFunction: noCompletion,
@@ -60,7 +60,7 @@ the rest from it. Flags win over the file; variables, volumes and labels are add
 			return r.run(command.Context(), names, args[len(names):])
 		},
 	}
-	command.Flags().StringVarP(&r.file, "filename", "f", "", "file with a GPUTask that the flags change; - is the standard input")
+	command.Flags().StringVarP(&r.file, "filename", "f", "", "manifest of a GPUTask, which the flags override; - reads stdin")
 	r.taskFlags.addTo(s, command)
 	r.creation.addTo(command)
 	r.addObjects(command)

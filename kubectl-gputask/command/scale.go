@@ -23,9 +23,9 @@ func newScale(s *session) *cobra.Command {
 	c := &scaling{session: s}
 	command := &cobra.Command{
 		Use:   "scale (NAME... | -l SELECTOR | --all) --replicas COUNT",
-		Short: "Change how many Pods of a task run",
-		Long: `Change how many Pods of a task run: of an elastic gang up to its maxReplicas, of an array how
-many at a time. The number of Pods of other tasks is fixed.`,
+		Short: "Set the number of Pods of a task",
+		Long: `Set the number of Pods of an elastic gang, up to its maxReplicas, or the number of Pods of an
+array that run at a time. Other tasks can't be scaled.`,
 		GroupID:           groupTasks,
 		Args:              c.args,
 		ValidArgsFunction: s.completeTasks(0),
@@ -33,7 +33,7 @@ many at a time. The number of Pods of other tasks is fixed.`,
 		RunE:              s.onCluster(c.run),
 	}
 	c.addTo(s, command)
-	command.Flags().Int32Var(&c.replicas, "replicas", 0, "how many Pods")
+	command.Flags().Int32Var(&c.replicas, "replicas", 0, "number of Pods")
 	complete(command, "replicas", noCompletion)
 	return command
 }

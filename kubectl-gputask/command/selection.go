@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
@@ -25,8 +24,8 @@ type selection struct {
 }
 
 func (l *selection) addTo(s *session, command *cobra.Command) {
-	command.Flags().StringVarP(&l.selector, "selector", "l", "", "tasks with these labels, for example team=vision")
-	command.Flags().BoolVar(&l.all, "all", false, "all tasks of the namespace")
+	command.Flags().StringVarP(&l.selector, "selector", "l", "", "label selector, for example team=vision")
+	command.Flags().BoolVar(&l.all, "all", false, "all tasks in the namespace")
 	complete(command, "selector", s.values(selectors))
 }
 
@@ -39,7 +38,7 @@ func (l *selection) args(command *cobra.Command, names []string) error {
 		}
 	}
 	if ways != 1 {
-		return fmt.Errorf("%s needs names, or -l SELECTOR, or --all, and only one of them", command.Name())
+		return fmt.Errorf("%s needs one of: names, -l SELECTOR, or --all", command.Name())
 	}
 	return nil
 }
@@ -93,7 +92,7 @@ func missingTask(cause error, name, namespace string) error {
 // taskNamed returns a task of the namespace.
 func taskNamed(ctx context.Context, clients *cluster.Clients, name string) (*v1.GPUTask, error) {
 	task, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && !cluster.IsNotInstalled(err) {
+	if cluster.IsAbsent(err) {
 		return nil, missingTask(err, name, clients.Namespace)
 	}
 	return task, err

@@ -18,11 +18,11 @@ func newSuspend(s *session) *cobra.Command {
 	choice := &selection{}
 	command := &cobra.Command{
 		Use:   "suspend (NAME... | -l SELECTOR | --all)",
-		Short: "Stop tasks without finishing them",
-		Long: `Stop tasks without finishing them.
+		Short: "Stop tasks until they are resumed",
+		Long: `Stop tasks until they are resumed.
 
-Their running Pods are deleted, those that have succeeded stay. "resume" creates the
-others again. With -l and --all, tasks that have finished are left out.`,
+Running Pods are deleted; succeeded Pods stay. "resume" creates the deleted Pods again.
+With -l and --all, finished tasks are skipped.`,
 		GroupID:           groupTasks,
 		Args:              choice.args,
 		ValidArgsFunction: s.completeTasks(0, v1.PhaseWaiting, v1.PhasePending, v1.PhaseRunning),

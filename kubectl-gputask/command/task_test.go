@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -268,12 +269,12 @@ func TestRunRefusesWhatWouldGetLost(t *testing.T) {
 		{"waiting with a dry run", "run a --dry-run --wait", "--wait: there is nothing to wait for with --dry-run=client"},
 		{"an unknown thing to wait for", "run a --wait=pending", "--wait=pending: must be one of running, finished"},
 		{"an unknown output", "run a -o table", "--output=table: must be one of json, yaml, name, jsonpath=, jsonpath-file=, jsonpath-as-json=, go-template=, go-template-file=, custom-columns=, custom-columns-file="},
-		{"no name to explain", "explain", "explain needs names, or -l SELECTOR, or --all, and only one of them"},
-		{"nothing to suspend", "suspend", "suspend needs names, or -l SELECTOR, or --all, and only one of them"},
+		{"no name to explain", "explain", "explain needs one of: names, -l SELECTOR, or --all"},
+		{"nothing to suspend", "suspend", "suspend needs one of: names, -l SELECTOR, or --all"},
 		{"no plan to show", "plan show", "show needs one name, got 0: kubectl gputask plan show NAME [flags]"},
 		{"no plan to approve", "plan approve", "approve needs a name: kubectl gputask plan approve NAME... [flags]"},
 		{"an unknown command", "foresee", `unknown command "foresee" for "kubectl gputask"`},
-		{"options of a preview without one", "plan --max-moves 3", "--max-moves: is for --preview"},
+		{"options of a preview without one", "plan --max-moves 3", "--max-moves: requires --preview"},
 		{"an unknown colour", "list --color=red", "--color=red: must be one of auto, always, never"},
 	}
 	for _, test := range tests {
@@ -334,6 +335,42 @@ func TestFlagsWinOverTheFileThatTheTaskIsIn(t *testing.T) {
 				t.Errorf("error %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestAFileOfASuspendedTaskBesideAnotherObject(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.env.In = strings.NewReader("kind: Secret\napiVersion: v1\nmetadata: {name: wandb}\n---" + fmt.Sprintf(base, "name: train") + "  suspend: true\n")
+	if err := f.run("run", "-f", "-", "--suspend=false"); err != nil {
+		t.Fatal(err)
+	}
+	task, err := f.tasks.FalldioV1().GPUTasks("default").Get(t.Context(), "train", metav1.GetOptions{})
+	if err != nil || task.Spec.Suspend == nil || *task.Spec.Suspend {
+		t.Errorf("%v, suspend: %v", err, task.Spec.Suspend)
+	}
+	if want := "Not created: document 1: Secret wandb\n"; !strings.Contains(f.errOut.String(), want) {
+		t.Errorf("it says %q, want %q", f.errOut.String(), want)
+	}
+}
+
+func TestVolumesOfFlagsHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	long := strings.Repeat("x", 80)
+	if err := f.run("run", "train", "--pvc", "a.b:/1", "--pvc", "a-b:/2", "--pvc", "a-b:/3", "--secret", long+":/4"); err != nil {
+		t.Fatal(err)
+	}
+	task, err := f.tasks.FalldioV1().GPUTasks("default").Get(t.Context(), "train", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, volume := range task.Spec.Template.Spec.Volumes {
+		names = append(names, volume.Name)
+	}
+	if want := []string{"pvc-a-b", "pvc-a-b-2", "secret-" + long[:53]}; !slices.Equal(names, want) {
+		t.Errorf("volumes %q, want %q", names, want)
 	}
 }
 
@@ -494,7 +531,7 @@ func TestDeleteWaitsForThePods(t *testing.T) {
 func TestDeleteNeedsToKnowWhat(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"delete", "delete big --all", "delete -l a=b --all", "delete big -l a=b"} {
-		if got := errorText(withTasks(t).run(strings.Fields(args)...)); got != "delete needs names, or -l SELECTOR, or --all, and only one of them" {
+		if got := errorText(withTasks(t).run(strings.Fields(args)...)); got != "delete needs one of: names, -l SELECTOR, or --all" {
 			t.Errorf("%s: error %q", args, got)
 		}
 	}

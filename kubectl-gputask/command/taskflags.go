@@ -63,35 +63,35 @@ func (f *taskFlags) addTo(s *session, command *cobra.Command) {
 
 // addWhat adds the flags that say how much the task asks for.
 func (f *taskFlags) addWhat(flags *pflag.FlagSet) {
-	flags.StringVar(&f.spec.GPU, "gpu", "", "GPU model, as the node label "+v1.LabelGPUModel+" names it; any by default")
-	flags.StringVarP(&f.spec.GPUAmount, "gpu-amount", "g", "", "GPUs of each Pod, or a share of one, for example 2 or 0.5; also --gpus (default 1)")
-	flags.StringVar(&f.spec.GPUProfile, "gpu-profile", "", "profile of MIG slices, for example 1g.10gb: --gpu-amount is then a number of them (default whole GPUs)")
-	flags.StringVar(&f.spec.GPUMemory, "gpu-memory", "", "least memory of each GPU, for example 40G")
-	flags.StringVar(&f.spec.CPU, "cpu", "", "CPU cores of each Pod, for example 8 or 500m")
-	flags.StringVar(&f.spec.Memory, "memory", "", "memory of each Pod, for example 16Gi")
-	flags.Int32Var(&f.replicas, "replicas", 1, "Pods of the task; more than one are a gang, which starts together")
-	flags.Int32Var(&f.minAvailable, "min-available", 0, "how many Pods of a gang start together (default all)")
-	flags.Int32Var(&f.completions, "completions", 0, "makes the task an array: so many Pods run independently of each other, --replicas of them at a time")
+	flags.StringVar(&f.spec.GPU, "gpu", "", "GPU model, a value of the node label "+v1.LabelGPUModel+" (default: any)")
+	flags.StringVarP(&f.spec.GPUAmount, "gpu-amount", "g", "", "GPUs for each Pod, or a share of one, for example 2 or 0.5; also --gpus (default 1)")
+	flags.StringVar(&f.spec.GPUProfile, "gpu-profile", "", "MIG profile, for example 1g.10gb; --gpu-amount then counts MIG slices (default: whole GPUs)")
+	flags.StringVar(&f.spec.GPUMemory, "gpu-memory", "", "minimum memory of each GPU, for example 40G")
+	flags.StringVar(&f.spec.CPU, "cpu", "", "CPU cores for each Pod, for example 8 or 500m")
+	flags.StringVar(&f.spec.Memory, "memory", "", "memory for each Pod, for example 16Gi")
+	flags.Int32Var(&f.replicas, "replicas", 1, "number of Pods; several Pods form a gang, which starts together")
+	flags.Int32Var(&f.minAvailable, "min-available", 0, "minimum number of Pods of a gang that start together (default: all)")
+	flags.Int32Var(&f.completions, "completions", 0, "run the task as an array of this many independent Pods, --replicas of them at a time")
 }
 
 // addWhere adds the flags that say where it runs.
 func (f *taskFlags) addWhere(flags *pflag.FlagSet) {
-	flags.StringVar(&f.spec.NodePool, "node-pool", "", "node pool; any by default")
-	flags.StringVar(&f.topology, "topology", "", "level of the topology, for example leaf, that a gang should be in one domain of; leaf=Required makes it a condition")
-	flags.StringVar(&f.rescheduling, "rescheduling", "", "whether the rescheduler may move it: Allowed or Never (default Allowed)")
+	flags.StringVar(&f.spec.NodePool, "node-pool", "", "node pool (default: any)")
+	flags.StringVar(&f.topology, "topology", "", "topology level, for example leaf: try to place the gang in one domain of it; leaf=Required makes that mandatory")
+	flags.StringVar(&f.rescheduling, "rescheduling", "", "whether the rescheduler may move the task: Allowed or Never (default Allowed)")
 }
 
 // addWhen adds the flags that say when it runs, how long and how often.
 func (f *taskFlags) addWhen(flags *pflag.FlagSet) {
-	flags.StringVar(&f.spec.Queue, "queue", "", "GPUQueue whose GPUs it uses (default that of the namespace)")
+	flags.StringVar(&f.spec.Queue, "queue", "", "GPUQueue of the task (default: that of the namespace)")
 	flags.StringVar(&f.spec.Priority, "priority", "", "PriorityClass of the Pods")
 	flags.StringArrayVar(&f.dependsOn, "depends-on", nil, "task to wait for, `NAME` or NAME=Running, Succeeded or Finished; may be repeated")
-	flags.DurationVar(&f.deadline, "deadline", 0, "when the task is stopped and fails, for example 12h, in whole seconds (default never)")
-	flags.DurationVar(&f.maxRuntime, "max-runtime", 0, "how long it may run before it is stopped and fails, for example 2h, in whole seconds: what is known to end soon starts sooner (default as long as it takes)")
-	flags.DurationVar(&f.ttl, "ttl", 0, "how long the task is kept after its end, in whole seconds (default forever)")
-	flags.StringVar(&f.failure, "failure-policy", "", "what restarts when a Pod of a gang fails: RestartTask or RestartPod (default RestartTask)")
-	flags.Int32Var(&f.backoffLimit, "backoff-limit", 0, "how many failures are retried (default 6)")
-	flags.BoolVar(&f.suspend, "suspend", false, "create it suspended: kubectl gputask resume starts it")
+	flags.DurationVar(&f.deadline, "deadline", 0, "fail the task if it isn't finished after this long, for example 12h, in whole seconds (default: no limit)")
+	flags.DurationVar(&f.maxRuntime, "max-runtime", 0, "fail the task if it runs longer than this, for example 2h, in whole seconds; a short, known run time lets it start earlier (backfill) (default: no limit)")
+	flags.DurationVar(&f.ttl, "ttl", 0, "delete the task this long after it finishes, in whole seconds (default: keep it)")
+	flags.StringVar(&f.failure, "failure-policy", "", "what to restart when a Pod of a gang fails: RestartTask or RestartPod (default RestartTask)")
+	flags.Int32Var(&f.backoffLimit, "backoff-limit", 0, "number of retries before the task fails (default 6)")
+	flags.BoolVar(&f.suspend, "suspend", false, "create the task suspended; start it with kubectl gputask resume")
 }
 
 // task returns the task that the flags describe. Fields are validated by the API server;
@@ -103,8 +103,8 @@ func (f *taskFlags) task(name, container string, args []string) (task *v1.GPUTas
 	spec := &task.Spec
 	f.setNumbers(spec)
 	spec.FailurePolicy = v1.FailurePolicy(f.failure)
-	if f.suspend {
-		spec.Suspend = new(true)
+	if f.command.Flags().Changed("suspend") {
+		spec.Suspend = &f.suspend
 	}
 	if f.rescheduling != "" {
 		spec.Rescheduling = &v1.Rescheduling{Policy: v1.ReschedulingPolicy(f.rescheduling)}

@@ -26,24 +26,27 @@ type top struct {
 	metrics  bool
 	urls     []string
 	// nodes is true if a table of the nodes is wanted instead.
-	nodes bool
+	nodes   bool
+	options show.TopOptions
 }
 
 func newTop(s *session) *cobra.Command {
 	t := &top{session: s}
 	command := &cobra.Command{
 		Use:   "top [nodes]",
-		Short: "Show how the GPUs of all nodes are used, and what there is room for",
-		Long: `Show how the GPUs of all nodes are used, and what there is room for.
+		Short: "Show the GPUs of all nodes, and how many more Pods fit",
+		Long: `Show the GPUs of all nodes, and how many more Pods fit.
 
-One character for each GPU, nodes by leaf. Below, for the shapes of Pods that tasks ask
-for the most and for 1, 2, 4 and 8 GPUs: how many fit, how much of what is free they
-can't use (stranded), and the largest gang that one domain has room for.
+Each GPU is one character, grouped by node and leaf; --by groups them by model or pool.
 
-"top nodes" is a table with a line for each node instead.
+--room adds a table for the most frequently requested Pod shapes and for 1, 2, 4 and 8 GPUs:
+how many Pods fit, how many free GPUs they can't use (stranded), and the largest gang that fits
+in one domain.
 
-How busy the GPUs are is asked of the node agents, through the API server; that takes
-the right to get pods/proxy in the namespace nodeagent-system.`,
+"top nodes" shows a table with a line for each node instead.
+
+GPU utilisation is read from the node agents through the API server, which requires
+permission to get pods/proxy in the namespace nodeagent-system.`,
 		GroupID:   groupCluster,
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{"nodes"},
@@ -55,8 +58,11 @@ the right to get pods/proxy in the namespace nodeagent-system.`,
 	flags := command.Flags()
 	flags.BoolVarP(&t.watch, "watch", "w", false, "refresh until Ctrl-C")
 	flags.DurationVar(&t.interval, "interval", 2*time.Second, "refresh interval with --watch")
-	flags.BoolVar(&t.metrics, "metrics", true, "ask the node agents how busy the GPUs are")
-	flags.StringArrayVar(&t.urls, "metrics-url", nil, "where to ask for metrics instead, for example http://localhost:9836/metrics; may be repeated")
+	flags.StringVar(&t.options.By, "by", show.ByLeaf, "what to group the nodes by: leaf, model or pool")
+	flags.BoolVar(&t.options.Room, "room", false, "show how many more Pods fit, by the shape of the Pods")
+	complete(command, "by", fixed(show.ByLeaf, show.ByModel, show.ByPool))
+	flags.BoolVar(&t.metrics, "metrics", true, "read GPU utilisation from the node agents")
+	flags.StringArrayVar(&t.urls, "metrics-url", nil, "address to read the metrics from instead, for example http://localhost:9836/metrics; may be repeated")
 	t.clusterFlags.addTo(command)
 	t.output.addTo(command)
 	return command
@@ -64,6 +70,9 @@ the right to get pods/proxy in the namespace nodeagent-system.`,
 
 func (t *top) run(ctx context.Context) error {
 	if err := t.validate(); err != nil {
+		return err
+	}
+	if err := oneOf("--by", t.options.By, show.ByLeaf, show.ByModel, show.ByPool); err != nil {
 		return err
 	}
 	if t.interval < time.Second {
@@ -143,7 +152,7 @@ func (t *top) write(ctx context.Context, to *session, clients *cluster.Clients, 
 	if t.nodes {
 		show.Nodes(page, answer)
 	} else {
-		show.Top(page, answer)
+		show.Top(page, answer, t.options)
 	}
 	if note != nil {
 		fmt.Fprintf(page, "\nUtilisation is not known for all GPUs: %v\n", note)

@@ -100,10 +100,10 @@ func TestAnAPIServerThatCanNotBeAsked(t *testing.T) {
 	old, authority := expired(t)
 	for name, test := range map[string]struct{ args, want string }{
 		"nothing listens":                {"--server=" + dead.URL, "no cluster: nothing listens on " + dead.URL + "; for the local one: localcluster up"},
-		"a certificate of somebody else": {"--server=" + stranger.URL, "the certificate of " + stranger.URL + " is from nobody that the kubeconfig trusts, which may be that of an earlier cluster: get a new kubeconfig"},
-		"a certificate that has expired": {"--server=" + old.URL + " --certificate-authority=" + authority, "the certificate of " + old.URL + " is not valid now, it is for 2023-11-21 to 2024-11-21: renew it, or set this machine's clock"},
+		"a certificate of somebody else": {"--server=" + stranger.URL, "the certificate of " + stranger.URL + " is not signed by an authority that the kubeconfig trusts: the kubeconfig may be for an earlier cluster; get a new one"},
+		"a certificate that has expired": {"--server=" + old.URL + " --certificate-authority=" + authority, "the certificate of " + old.URL + " is valid from 2023-11-21 to 2024-11-21 only: renew it, or set this machine's clock"},
 		"credentials that have expired":  {"--server=" + refusing.URL, "the API server does not accept your credentials, which may have expired: log in again ("},
-		"no gpu-controller":              {"--server=" + bare.URL, "this cluster does not have what is asked for: is gpu-controller installed, see docs/installation.md? ("},
+		"no gpu-controller":              {"--server=" + bare.URL, "the cluster does not have this resource: is gpu-controller installed? See docs/installation.md ("},
 		"no answer":                      {"--request-timeout=1s --server=" + silent.URL, "no cluster: " + silent.URL + " does not answer: is this machine in the cluster's network?"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestThePageOfADeadServerSaysSo(t *testing.T) {
 	if err := f.runWith(ctx, "dashboard", "--server="+dead.URL); err != nil {
 		t.Fatal(err)
 	}
-	want := "It shows the cluster as soon as that can be seen. Now: no cluster: nothing listens on " + dead.URL + "; for the local one: localcluster up\n"
+	want := "It will show the cluster once it can be reached. Now: no cluster: nothing listens on " + dead.URL + "; for the local one: localcluster up\n"
 	if errOut.String() != want {
 		t.Errorf("it says %q, want %q", errOut.String(), want)
 	}

@@ -36,18 +36,17 @@ func newUsage(s *session) *cobra.Command {
 	u := &usageOf{session: s}
 	command := &cobra.Command{
 		Use:   "usage",
-		Short: "Show who has used how many GPU-hours",
-		Long: `Show who has used how many GPU-hours, by queue, namespace, task, GPU model or label.
+		Short: "Show used GPU-hours by queue, namespace, task, model or label",
+		Long: `Show used GPU-hours by queue, namespace, task, GPU model or label.
 
-GPU-hours count from when a Pod got its GPUs until it gave them back. WAITING is for how
-long Pods waited for a place, times their GPUs. LOST is the part of the GPU-hours whose
-work was lost: what Pods that failed, were preempted or moved had done since their last
-checkpoint.
+GPU-hours count from when a Pod gets its GPUs until it releases them. WAITING is the time that
+Pods waited for GPUs, times the number of GPUs. LOST is the part of the GPU-hours whose work
+was lost: what failed, preempted or moved Pods had done since their last checkpoint.
 
-gpu-controller writes the numbers once a minute, by the hour, and keeps them for 100 days:
-the period is extended to whole hours. Labels are counted if gpu-controller's flag
---usage-labels names them. The Role gpu-usage-view in the namespace gpu-controller-usage
-gives the right to read them; with --namespace, only that namespace is counted.`,
+gpu-controller updates the numbers every minute, by the hour, and keeps them for 100 days;
+the period is extended to whole hours. Labels are only counted if they are listed in
+gpu-controller's flag --usage-labels. Reading the numbers requires the Role gpu-usage-view in
+the namespace gpu-controller-usage. With --namespace, only that namespace is counted.`,
 		Example: `  kubectl gputask usage --by queue --since 7d
   kubectl gputask usage --by task --namespace vision --since 2026-11-01 --until 2026-12-01 -o csv
   kubectl gputask usage --by model,label:team --since 24h`,
@@ -57,9 +56,9 @@ gives the right to read them; with --namespace, only that namespace is counted.`
 		RunE:              func(command *cobra.Command, _ []string) error { return u.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&u.by, "by", accounting.ByQueue, "queue, namespace, task, model, label:KEY, or several of them with commas")
-	flags.StringVar(&u.since, "since", "7d", "begin of the period: how long ago, for example 7d or 12h, or a time, 2026-11-01 or 2026-11-01T12:00:00Z, in UTC")
-	flags.StringVar(&u.until, "until", "0h", "end of the period, likewise")
+	flags.StringVar(&u.by, "by", accounting.ByQueue, "what to group by: queue, namespace, task, model or label:KEY; several are separated by commas")
+	flags.StringVar(&u.since, "since", "7d", "start of the period: how long ago, for example 7d or 12h, or a time in UTC, for example 2026-11-01 or 2026-11-01T12:00:00Z")
+	flags.StringVar(&u.until, "until", "0h", "end of the period, in the same formats")
 	complete(command, "by", fixed(accounting.ByQueue, accounting.ByNamespace, accounting.ByTask, accounting.ByModel, accounting.LabelPrefix))
 	complete(command, "since", noCompletion)
 	complete(command, "until", noCompletion)

@@ -95,7 +95,7 @@ func TestUsageThatCanNotBeRead(t *testing.T) {
 		err  error
 		want string
 	}{
-		"it is forbidden":    {apierrors.NewForbidden(configMaps, "gpu-usage-71", errors.New("no")), "who may read them has the Role gpu-usage-view there"},
+		"it is forbidden":    {apierrors.NewForbidden(configMaps, "gpu-usage-71", errors.New("no")), "ask for the Role gpu-usage-view there"},
 		"there is no answer": {errors.New("the API server is busy"), "reading the usage of GPUs: the API server is busy"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,17 +25,17 @@ func newVersion(s *session) *cobra.Command {
 	v := &versions{session: s}
 	command := &cobra.Command{
 		Use:   "version",
-		Short: "Show the versions of this program, the API server and our components",
-		Long: `Show the versions of this program, the API server and our components.
+		Short: "Show the versions of the plugin, the API server and gpu-controller's components",
+		Long: `Show the versions of the plugin, the API server and gpu-controller's components.
 
-The components are the Deployments of gpu-controller and gpu-scheduler and the DaemonSet
-of nodeagent, with their images, as far as you may see them.`,
+The components are the Deployments gpu-controller and gpu-scheduler and the DaemonSet
+nodeagent, with their images. Components that you may not see are left out.`,
 		GroupID:           groupOther,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: noCompletion,
 		RunE:              func(command *cobra.Command, _ []string) error { return v.run(command.Context()) },
 	}
-	command.Flags().BoolVar(&v.clientOnly, "client", false, "only this program's version; asks no cluster")
+	command.Flags().BoolVar(&v.clientOnly, "client", false, "only show the version of the plugin, without connecting to a cluster")
 	v.addTo(command)
 	return command
 }

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/pkg/apierror"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
@@ -36,16 +36,16 @@ func newWait(s *session) *cobra.Command {
 	w := &waiting{session: s}
 	command := &cobra.Command{
 		Use:   "wait (NAME... | -l SELECTOR | --all) [--for=CONDITION]",
-		Short: "Wait until tasks run, have finished or are gone",
-		Long: `Wait until tasks run, have finished or are gone, and say so for each.
+		Short: "Wait until tasks are running, finished or deleted",
+		Long: `Wait until tasks are running, finished or deleted, and print a line for each.
 
-The exit code is 0 if all of them have got there; 1 if one of them can't any more, because it
-has failed, has ended otherwise or was deleted, or after an error; and 124 if --timeout is over.`,
+The exit code is 0 if all tasks meet the condition; 1 if one of them can't meet it any more
+because it failed, finished or was deleted, or after an error; and 124 after --timeout.`,
 		GroupID: groupTasks,
-		Example: `  # Until all tasks of a sweep have finished
+		Example: `  # Wait until all tasks of a sweep are finished
   kubectl gputask wait -l sweep=one
 
-  # Until a task runs, but not for more than an hour
+  # Wait at most an hour for a task to run
   kubectl gputask wait train --for=running --timeout=1h`,
 		Args:              w.args,
 		ValidArgsFunction: s.completeTasks(0),
@@ -54,7 +54,7 @@ has failed, has ended otherwise or was deleted, or after an error; and 124 if --
 	}
 	w.addTo(s, command)
 	flags := command.Flags()
-	flags.StringVar(&w.until, "for", waitFinished, "running, finished, deleted, or phase=PHASE, for example phase=pending")
+	flags.StringVar(&w.until, "for", waitFinished, "condition to wait for: running, finished, deleted, or phase=PHASE, for example phase=pending")
 	flags.DurationVar(&w.timeout, "timeout", 0, "maximum time to wait; 0 means no limit")
 	complete(command, "for", fixed(w.conditions()...))
 	return command
@@ -81,8 +81,11 @@ func (w *waiting) run(ctx context.Context, clients *cluster.Clients, names []str
 	ctx, cancel := w.withTimeout(ctx, w.timeout)
 	defer cancel()
 	left, failures := w.find(ctx, w.session, clients, names)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if w.until == waitDeleted {
-		failures = slices.DeleteFunc(failures, apierrors.IsNotFound)
+		failures = slices.DeleteFunc(failures, cluster.IsAbsent)
 	}
 	for {
 		left = slices.DeleteFunc(left, func(task v1.GPUTask) bool {
@@ -109,13 +112,15 @@ func (w *waiting) run(ctx context.Context, clients *cluster.Clients, names []str
 // look reports whether a task is where it is waited for. It is an error if it can't get there any more.
 func (w *waiting) look(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) (done bool, err error) {
 	now, err := clients.Tasks.FalldioV1().GPUTasks(task.Namespace).Get(ctx, task.Name, metav1.GetOptions{})
-	gone := apierrors.IsNotFound(err) || err == nil && now.UID != task.UID
+	gone := cluster.IsAbsent(err) || err == nil && now.UID != task.UID
 	phase, waitsForPhase := strings.CutPrefix(w.until, waitPhase)
 	switch {
 	case gone && w.until == waitDeleted:
 		return true, nil
 	case gone:
 		return false, fmt.Errorf("task %s was deleted in the meantime", task.Name)
+	case err != nil && apierror.IsTransient(err):
+		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("looking at task %s: %w", task.Name, err)
 	case w.until == waitDeleted:

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -31,11 +32,11 @@ func TestWait(t *testing.T) {
 		{"it ran while nobody looked", "wait train --for=running", []v1.GPUTaskStatus{{Phase: v1.PhaseSucceeded}}, "gputask.falldio.com/train running\n", nil, 0},
 		{"until it is suspended", "wait train --for=phase=Suspended", []v1.GPUTaskStatus{{Phase: v1.PhaseRunning}, {Phase: v1.PhaseSuspended}}, "gputask.falldio.com/train suspended\n", nil, 0},
 		{"until it has failed, which it won't", "wait train --for=phase=failed", []v1.GPUTaskStatus{{Phase: v1.PhaseRunning}, {Phase: v1.PhaseSucceeded}}, "", []string{"task train has succeeded: it won't be failed any more"}, 1},
-		{"too long", "wait train --timeout=20s", []v1.GPUTaskStatus{{Phase: v1.PhasePending}}, "", []string{"timed out; the task continues, `kubectl gputask explain` says what it waits for"}, 124},
+		{"too long", "wait train --timeout=20s", []v1.GPUTaskStatus{{Phase: v1.PhasePending}}, "", []string{"timed out; the task continues: see `kubectl gputask explain`"}, 124},
 		{"for another that does not exist", "wait nobody train", []v1.GPUTaskStatus{{Phase: v1.PhaseSucceeded}}, "gputask.falldio.com/train finished\n", []string{`there is no task "nobody" in namespace default`}, 1},
 		{"until what never was is gone", "wait nobody --for=deleted", nil, "", nil, 0},
 		{"for something else", "wait train --for=lunch", nil, "", []string{"--for=lunch: must be one of running, finished, deleted, phase=running, phase=pending, phase=waiting, phase=suspended, phase=failed, phase=succeeded"}, 1},
-		{"for nothing", "wait", nil, "", []string{"wait needs names, or -l SELECTOR, or --all, and only one of them"}, 1},
+		{"for nothing", "wait", nil, "", []string{"wait needs one of: names, -l SELECTOR, or --all"}, 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -88,6 +89,23 @@ func TestWaitUntilATaskIsGone(t *testing.T) {
 				t.Errorf("error %q, want %q", errorText(err), test.want)
 			}
 		})
+	}
+}
+
+func TestWaitOutlastsAnAPIServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.add(newTask("train", "", "1"))
+	f.lives(v1.GPUTaskStatus{Phase: v1.PhaseRunning}, v1.GPUTaskStatus{Phase: v1.PhaseSucceeded})
+	looks := 0
+	f.tasks.PrependReactor("get", "gputasks", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if looks++; looks == 2 {
+			return true, nil, apierrors.NewServiceUnavailable("starting")
+		}
+		return false, nil, nil
+	})
+	if err := f.run("wait", "train"); err != nil || f.out.String() != "gputask.falldio.com/train finished\n" {
+		t.Errorf("%v, output %q", err, f.out.String())
 	}
 }
 

@@ -26,13 +26,13 @@ func newWhatIf(s *session) *cobra.Command {
 	w := &whatIf{session: s}
 	command := &cobra.Command{
 		Use:   "whatif -f FILE",
-		Short: "Say whether and when a task would fit, without creating it",
-		Long: `Say whether and when a task would fit, without creating it: now, after moves of running
+		Short: "Check whether and when a task would fit, without creating it",
+		Long: `Check whether and when a task would fit, without creating it: now, after moves of running
 tasks, when tasks with a deadline have ended, or never.
 
-The file is one that "kubectl apply -f" takes: YAML or JSON, several documents, lists, or a
-folder with such files. Objects of other kinds are skipped. Each task is asked about as if
-those before it that fit now were there already. The API server checks the tasks as
+FILE is anything that "kubectl apply -f" accepts: YAML or JSON, several documents, lists, or a
+folder of such files. Objects of other kinds are skipped. Each task is checked as if the tasks
+before it that fit now had already been created. The API server validates the tasks as
 "kubectl apply --dry-run=server" does. Nothing in the cluster is changed.`,
 		GroupID: groupCluster,
 		Example: `  kubectl gputask whatif -f task.yaml
@@ -41,7 +41,7 @@ those before it that fit now were there already. The API server checks the tasks
 		ValidArgsFunction: noCompletion,
 		RunE:              func(command *cobra.Command, _ []string) error { return w.run(command.Context()) },
 	}
-	command.Flags().StringSliceVarP(&w.files, "filename", "f", nil, "file or folder with GPUTasks, or - for the standard input; may be repeated")
+	command.Flags().StringSliceVarP(&w.files, "filename", "f", nil, "file or folder with GPUTasks, or - for stdin; may be repeated")
 	w.clusterFlags.addTo(command)
 	w.output.addTo(command)
 	return command
@@ -52,7 +52,7 @@ func (w *whatIf) run(ctx context.Context) error {
 		return err
 	}
 	if len(w.files) == 0 {
-		return errors.New("--filename: must name a file with GPUTasks, or be - for the standard input")
+		return errors.New("--filename: must name a file with GPUTasks, or be - for stdin")
 	}
 	manifests, err := w.readManifests(w.files...)
 	if err != nil {
@@ -78,7 +78,7 @@ func (w *whatIf) run(ctx context.Context) error {
 		answers = append(answers, answer)
 	}
 	for _, skipped := range manifests.Skipped {
-		fmt.Fprintf(w.ErrOut, "Not asked about: %s\n", skipped)
+		fmt.Fprintf(w.ErrOut, "Skipped: %s\n", skipped)
 	}
 	if !w.isText() {
 		return w.printValue(w.Out, answers)

@@ -64,7 +64,7 @@ func (w workload) asTask(namespace string, pods []*corev1.Pod) (task clusterview
 		return pod.Namespace != namespace || podfacts.Ended(pod) || !w.has(pod)
 	})
 	if len(own) == 0 {
-		return task, "", fmt.Errorf("there are no Pods of %s in namespace %s that wait or run", w, namespace)
+		return task, "", fmt.Errorf("there are no waiting or running Pods of %s in namespace %s", w, namespace)
 	}
 	if controller := metav1.GetControllerOfNoCopy(own[0]); controller != nil && controller.Kind == v1.TaskKind().Kind {
 		return task, controller.Name, nil

@@ -66,7 +66,7 @@ func TestExplainTakesWhateverHasPodsWithGPUs(t *testing.T) {
 		f.refuse("nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil), nil)
 		f.golden("explain-pod-forbidden", "explain", "pod/nb", "pod/small-0")
 	})
-	if got := errorText(withWorkloads(t).run("explain", "job/other")); got != "there are no Pods of job/other in namespace default that wait or run" {
+	if got := errorText(withWorkloads(t).run("explain", "job/other")); got != "there are no waiting or running Pods of job/other in namespace default" {
 		t.Errorf("error %q", got)
 	}
 }

@@ -41,7 +41,7 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request, viewer *access.V
 	case err != nil:
 		return nil, err
 	case len(manifests.Tasks) > maxAsked:
-		return nil, failed(http.StatusUnprocessableEntity, "These are %d tasks: ask about %d at most at a time.", len(manifests.Tasks), maxAsked)
+		return nil, failed(http.StatusUnprocessableEntity, "These are %d tasks: at most %d can be checked at a time.", len(manifests.Tasks), maxAsked)
 	}
 	var tasks []*v1.GPUTask
 	for _, manifest := range manifests.Tasks {
@@ -53,7 +53,7 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request, viewer *access.V
 	}
 	follower := s.feed.following()
 	if follower == nil {
-		return nil, failed(http.StatusServiceUnavailable, "The cluster has not been seen yet: %s.", orUnknown(s.feed.health))
+		return nil, failed(http.StatusServiceUnavailable, "The cluster has not been read yet: %s.", orUnknown(s.feed.health))
 	}
 	s.feed.thinking.Lock() // one at a time: each may take all of a CPU
 	defer s.feed.thinking.Unlock()
@@ -66,10 +66,10 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request, viewer *access.V
 		answers.Answers = append(answers.Answers, rows.WhatIfRow(view, found))
 	}
 	for _, skipped := range manifests.Skipped {
-		answers.Notes = append(answers.Notes, "Not asked about: "+skipped+".")
+		answers.Notes = append(answers.Notes, "Skipped: "+skipped+".")
 	}
 	if unknown := observed.Queues.Unknown; unknown != "" {
-		answers.Notes = append(answers.Notes, "GPUQueues are not taken into account: "+unknown+".")
+		answers.Notes = append(answers.Notes, "GPUQueues are not considered: "+unknown+".")
 	}
 	return answers, nil
 }

@@ -210,7 +210,7 @@ func (f *feed) build(now time.Time) (rows.Set, rows.Sample) {
 	known := f.known()
 	known.Priorities = observed.Priorities.Names()
 	if observed.Queues.Unknown != "" {
-		known.Hidden = append(known.Hidden, "Which queue Pods are in is not known: "+observed.Queues.Unknown+".")
+		known.Hidden = append(known.Hidden, "The queues of Pods are not known: "+observed.Queues.Unknown+".")
 	}
 	f.advice.begin(f.view)
 	return rows.Build(&rows.Input{View: f.view, Queues: queues, Waiting: observed.Waiting, Load: f.load.last(), Known: known, Help: f.advice.of})
@@ -245,7 +245,7 @@ func (f *feed) ask(do func(*analysis.View)) error {
 	f.looking.Lock()
 	defer f.looking.Unlock()
 	if f.view == nil {
-		return fmt.Errorf("the cluster has not been seen yet: %s", orUnknown(f.health))
+		return fmt.Errorf("the cluster has not been read yet: %s", orUnknown(f.health))
 	}
 	do(f.view)
 	return nil
@@ -255,5 +255,5 @@ func orUnknown(h *health) string {
 	if trouble, _ := h.trouble(); trouble != "" {
 		return trouble
 	}
-	return "it is being looked at for the first time"
+	return "it is being read for the first time"
 }

@@ -41,7 +41,7 @@ func TestWhoMaySendRequests(t *testing.T) {
 		"the page itself":                                              {path: "/", want: 200},
 		"a link on another page may open it":                           {path: "/", headers: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, want: 200},
 		"another page may not load its parts":                          {path: "/app.js", headers: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, want: 403, says: "another page"},
-		"data without the secret":                                      {path: "/api/history?hours=1", want: 401, says: "lacks the secret"},
+		"data without the secret":                                      {path: "/api/history?hours=1", want: 401, says: "has no valid secret"},
 		"data with a wrong secret":                                     {path: "/api/history?hours=1", headers: bearer("guess"), want: 401},
 		"data with the secret":                                         {path: "/api/history?hours=1", headers: bearer(testToken), want: 200},
 		"data with the secret in the address, where others can see it": {path: "/api/history?hours=1&token=" + testToken, want: 401},
@@ -115,15 +115,15 @@ func TestRequestsThatAreWrong(t *testing.T) {
 		"no task":                           {"POST", "/api/whatif", "# nothing", 422, "no GPUTasks"},
 		"another kind":                      {"POST", "/api/whatif", "apiVersion: v1\nkind: Pod\nmetadata: {name: x}", 422, "there are no GPUTasks in it, but document 1: Pod x"},
 		"a field that there is not":         {"POST", "/api/whatif", "apiVersion: falldio.com/v1\nkind: GPUTask\nspec: {gpus: 1}", 422, "line 3: unknown field spec.gpus: did you mean spec.gpu-amount?"},
-		"many tasks":                        {"POST", "/api/whatif", strings.Repeat("apiVersion: falldio.com/v1\nkind: GPUTask\n---\n", 21), 422, "ask about 20 at most"},
+		"many tasks":                        {"POST", "/api/whatif", strings.Repeat("apiVersion: falldio.com/v1\nkind: GPUTask\n---\n", 21), 422, "at most 20 can be checked"},
 		"a change without the UID":          {"POST", "/api/tasks/default/x/delete", `{}`, 400, `field "uid"`},
 		"a change that is too large":        {"POST", "/api/tasks/default/x/delete", strings.Repeat(" ", 5000), 413, "at most 4 KiB"},
 		"an action that there is not":       {"POST", "/api/plans/x/explode", `{"uid":"1"}`, 404, "no action"},
 		"no hours":                          {"GET", "/api/history", "", 400, "hours must be a number from 1"},
 		"too many hours":                    {"GET", "/api/history?hours=100000", "", 400, "hours must be"},
 		"a GPU without a number":            {"GET", "/api/gpus/a/b", "", 400, "must be a number"},
-		"a GPU before the cluster was seen": {"GET", "/api/gpus/a/0", "", 503, "has not been seen yet"},
-		"no journal":                        {"GET", "/api/journal", "", 200, "was not told where the scheduler's journal is"},
+		"a GPU before the cluster was seen": {"GET", "/api/gpus/a/0", "", 503, "has not been read yet"},
+		"no journal":                        {"GET", "/api/journal", "", 200, "the scheduler's journal is not set"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,7 @@ type Journal interface {
 
 func (s *Server) journal(_ http.ResponseWriter, r *http.Request, viewer *access.Viewer) (*rows.Journal, error) {
 	if s.options.Journal == nil {
-		return &rows.Journal{Decisions: []rows.Decision{}, Missing: "This page was not told where the scheduler's journal is."}, nil
+		return &rows.Journal{Decisions: []rows.Decision{}, Missing: "The address of the scheduler's journal is not set (--journal)."}, nil
 	}
 	list, err := s.options.Journal.Decisions(r.Context(), viewer)
 	if err != nil {

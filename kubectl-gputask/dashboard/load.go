@@ -41,7 +41,7 @@ func (l *load) run(ctx context.Context, wanted func() bool, follower *cluster.Fo
 			observed := follower.Watcher.Observe(l.options.Clock.Now())
 			known, err := asker.Ask(ctx, observed.Nodes, observed.Pods)
 			if err != nil {
-				klog.FromContext(ctx).V(1).Info("Not all node agents say how busy the GPUs are", "err", err)
+				klog.FromContext(ctx).V(1).Info("Not all node agents report how busy the GPUs are", "err", err)
 			}
 			l.mu.Lock()
 			l.known = known

@@ -72,7 +72,7 @@ func New(options Options) *Server {
 	mux.HandleFunc("GET /api/journal", answered(s, s.journal))
 	mux.HandleFunc("GET /api/journal/{id}", answered(s, s.journalStep))
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
-		fail(w, http.StatusNotFound, "The page's server does not know this request; it may be of another version than the page: load the page again.")
+		fail(w, http.StatusNotFound, "The server does not know this request; it may have another version than the page: reload the page.")
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	files := http.FileServerFS(options.Files)

@@ -119,7 +119,7 @@ func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, failed(http.StatusRequestEntityTooLarge, "That is too large: at most %d KiB can be taken.", most>>10)
+		return nil, failed(http.StatusRequestEntityTooLarge, "The request is too large: at most %d KiB are accepted.", most>>10)
 	case err != nil:
 		return nil, failed(http.StatusBadRequest, "The request can't be read: %v", err)
 	}
@@ -160,7 +160,7 @@ func apply(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, acti
 	case rows.ActionSuspend, rows.ActionResume:
 		already, err := change.Suspend(ctx, clients, task, action == rows.ActionSuspend)
 		if already {
-			return "Nothing had to be changed.", err
+			return "Nothing to change.", err
 		}
 		return map[string]string{rows.ActionSuspend: "The task is being suspended.", rows.ActionResume: "The task is resumed."}[action], err
 	case rows.ActionDelete:

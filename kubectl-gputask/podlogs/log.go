@@ -51,7 +51,7 @@ type Log struct {
 }
 
 // ErrNotStarted is returned for a container that has no log yet.
-var ErrNotStarted = errors.New("the container has not begun")
+var ErrNotStarted = errors.New("the container has not started")
 
 // Print writes what a Pod has written so far.
 func (l *Log) Print(ctx context.Context, pod *corev1.Pod) error {

@@ -83,7 +83,7 @@ func hintFor(task *v1.GPUTask) string {
 	case v1.PhasePending, v1.PhaseWaiting:
 		return "Why:  kubectl gputask explain " + task.Name
 	case v1.PhaseSuspended:
-		return "Go on:  kubectl gputask resume " + task.Name
+		return "Resume:  kubectl gputask resume " + task.Name
 	case v1.PhaseFailed:
 		return "Logs:  kubectl gputask logs " + task.Name
 	default:

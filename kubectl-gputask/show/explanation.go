@@ -140,9 +140,9 @@ func verdictText(p *Page, o *analysis.Outlook) string {
 	case analysis.AfterMoves:
 		return "it fits after " + plural.Count(len(o.Moves), "move")
 	case analysis.WhenOthersEnd:
-		return "it fits when " + abbreviate(o.Ends, 3) + " " + plural.Verb(len(o.Ends), "has ended", "have ended") + ", at the latest at " + p.timeOfDay(o.At.Time) + p.zone()
+		return "it fits when " + abbreviate(o.Ends, 3) + " " + plural.Verb(len(o.Ends), "has ended", "have ended") + ", at the latest at " + p.timeOfDay(o.At.Time) + p.zone(o.At.Time)
 	case analysis.Sometime:
-		return "it waits until other tasks end, at an unknown time"
+		return "it waits for other tasks to finish; no end time is known"
 	case analysis.Never:
 		return "it does not fit on the nodes of this cluster, even if they were empty"
 	default:
@@ -150,16 +150,16 @@ func verdictText(p *Page, o *analysis.Outlook) string {
 	}
 }
 
-// victimsText says which tasks leave for another one: "2 tasks of lower priority leave".
+// victimsText says which tasks are preempted for another one: "2 tasks of lower priority are preempted".
 func victimsText(o *analysis.Outlook) string {
 	preempted, reclaimed := len(o.Victims)-len(o.Reclaimed), len(o.Reclaimed)
 	switch {
 	case reclaimed == 0:
-		return plural.Count(preempted, "task") + " of lower priority " + plural.Verb(preempted, "leaves", "leave")
+		return plural.Count(preempted, "task") + " of lower priority " + plural.Verb(preempted, "is", "are") + " preempted"
 	case preempted == 0:
-		return plural.Count(reclaimed, "task") + " on GPUs that other queues have borrowed " + plural.Verb(reclaimed, "leaves", "leave")
+		return plural.Count(reclaimed, "task") + " on GPUs that other queues have borrowed " + plural.Verb(reclaimed, "is", "are") + " preempted"
 	default:
-		return fmt.Sprintf("%d tasks leave (%d of lower priority, %d on GPUs that other queues have borrowed)", len(o.Victims), preempted, reclaimed)
+		return fmt.Sprintf("%d tasks are preempted (%d of lower priority, %d on GPUs that other queues have borrowed)", len(o.Victims), preempted, reclaimed)
 	}
 }
 
@@ -223,7 +223,7 @@ func numbers(list []int) string {
 }
 
 func position(e *analysis.Explanation) string {
-	text := fmt.Sprintf("%d of %s", e.Position, plural.Count(e.Queue, "task")+" that "+plural.Verb(e.Queue, "waits", "wait"))
+	text := fmt.Sprintf("%d of %s", e.Position, plural.Count(e.Queue, "waiting task"))
 	if e.InQueue != nil {
 		text += " in queue " + e.InQueue.Name
 	}
@@ -313,11 +313,11 @@ func outlook(p *Page, o *analysis.Outlook) {
 		}
 	}
 	if preempted := preemptedOf(o); len(preempted) > 0 {
-		p.Title("Lower priority, would be preempted")
+		p.Title("Would be preempted (lower priority)")
 		p.Printf("  %s\n", abbreviate(preempted, 8))
 	}
 	if len(o.Reclaimed) > 0 {
-		p.Title("On borrowed GPUs, would be preempted")
+		p.Title("Would be preempted (on borrowed GPUs)")
 		p.Printf("  %s\n", abbreviate(o.Reclaimed, 8))
 	}
 	if len(o.Moves) > 0 {
@@ -382,16 +382,16 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 	p.Printf("%s: %s\n", p.Paint(Bold, answer.Namespace+"/"+answer.Name), p.Paint(style, whatIfText(p, o)))
 	p.Printf("  asks for %s\n", Request(answer.Task))
 	if len(answer.DependsOn) > 0 {
-		p.Printf("  would first wait for %s\n", abbreviate(answer.DependsOn, 4))
+		p.Printf("  would wait for %s first\n", abbreviate(answer.DependsOn, 4))
 	}
 	if queue := inQueueText(answer.InQueue); queue != "" {
 		p.Printf("  in queue %s\n", queue)
 	}
 	if answer.Ahead > 0 && o.Verdict != analysis.Invalid && o.Verdict != analysis.QueueRefuses {
-		p.Printf("  %s that %s already would be served before it\n", plural.Count(answer.Ahead, "task"), plural.Verb(answer.Ahead, "waits", "wait"))
+		p.Printf("  %s would be served before it\n", plural.Count(answer.Ahead, "waiting task"))
 	}
 	if equal := answer.Equal; equal != nil {
-		p.Printf("  %s asks for the same and waits already: it is expected to start %s\n", equal.Name, p.expectation(equal.EstimatedStart))
+		p.Printf("  %s is waiting for the same resources, and is expected to start %s\n", equal.Name, p.expectation(equal.EstimatedStart))
 	}
 	if o.Free != nil {
 		p.Printf("  free: %s\n", freeText(o.Free))
@@ -409,7 +409,7 @@ func whatIfText(p *Page, o *analysis.Outlook) string {
 	case analysis.AfterPreemption:
 		return "fits now, and " + victimsText(o) + " for it"
 	case analysis.Sometime:
-		return "fits when other tasks end, at an unknown time"
+		return "fits when other tasks finish; no end time is known"
 	case analysis.Invalid:
 		return o.Problem
 	default:

@@ -130,7 +130,7 @@ func moves(p *Page, plan *v1.MovePlan) {
 func nextSteps(p *Page, plan *v1.MovePlan) {
 	switch {
 	case plan.Name == "":
-		p.Printf("\nNothing was created or moved. The controller proposes such plans by itself with --reschedule-period.\n")
+		p.Printf("\nNothing was created or moved. The controller proposes such plans if --reschedule-period is set.\n")
 	case plan.Spec.Abort || moveplan.Finished(plan):
 	case !plan.Spec.Approved:
 		p.Printf("\nApprove it:  kubectl gputask plan approve %[1]s\nDismiss it:  kubectl gputask plan abort %[1]s\n", plan.Name)
@@ -178,7 +178,7 @@ func goalText(plan *v1.MovePlan) string {
 	case v1.GoalCapacity:
 		return "whole GPUs, nodes and domains"
 	case v1.GoalRecreate:
-		return "a new place for everything, wherever the scheduler puts it"
+		return "new places for all tasks, chosen by the scheduler"
 	default:
 		return string(plan.Spec.Goal)
 	}
@@ -238,9 +238,9 @@ func GPUTime(seconds int64) string { return span(time.Duration(seconds) * time.S
 func approvalText(plan *v1.MovePlan) string {
 	switch {
 	case plan.Name == "" && plan.Spec.Approved:
-		return "would be by itself: the cost is within the limit"
+		return "would be approved automatically: the cost is within the limit"
 	case plan.Name == "":
-		return "would have to be by a person: the cost is above the limit"
+		return "would need approval by a person: the cost is above the limit"
 	case plan.Spec.Approved:
 		return "yes"
 	default:
@@ -259,7 +259,7 @@ func Preview(p *Page, plan *v1.MovePlan, report *reschedule.Report) {
 	for _, verdict := range report.Waiting {
 		t.add(verdict.Task.Namespace+"/"+verdict.Task.Name, oneLine(verdict.Message))
 	}
-	t.sectionIfAny(p, "Tasks that wait")
+	t.sectionIfAny(p, "Waiting tasks")
 	for _, stale := range report.Stale {
 		p.Printf("\nMovePlan %s no longer applies: %s\n", stale.Plan.Name, stale.Why)
 	}

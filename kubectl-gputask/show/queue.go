@@ -27,8 +27,8 @@ func Queue(p *Page, r *analysis.QueueReport) {
 	for i := range r.Ancestors {
 		ancestors = append(ancestors, r.Ancestors[i].Name)
 	}
-	f.add("Part of", cmp.Or(strings.Join(ancestors, ", a part of "), "the cluster"))
-	f.addIf("Has parts", abbreviate(r.Children, 8))
+	f.add("Parent", cmp.Or(strings.Join(ancestors, ", child of "), "the cluster"))
+	f.addIf("Children", abbreviate(r.Children, 8))
 	f.add("Used by", namespacesText(queue))
 	f.add("Priorities", prioritiesText(r.Priorities))
 	f.add("Runtime", runtimeText(r))
@@ -74,9 +74,9 @@ func runtimeText(r *analysis.QueueReport) string {
 		text = "at most " + secondsText(r.MaxRuntimeSeconds)
 	}
 	if r.DefaultRuntimeSeconds > 0 {
-		return text + "; tasks that declare nothing are planned with " + secondsText(r.DefaultRuntimeSeconds)
+		return text + "; " + secondsText(r.DefaultRuntimeSeconds) + " is assumed for tasks without a declared maximum"
 	}
-	return text + "; that of tasks that declare nothing is predicted from earlier ones"
+	return text + "; predicted from earlier tasks for those without a declared maximum"
 }
 
 // reclaimText says what happens to GPUs that the queue has borrowed.
@@ -84,11 +84,11 @@ func reclaimText(reclaim *v1.GPUQueueReclaim) string {
 	var text string
 	switch reclaim.Policy {
 	case v1.ReclaimNever:
-		return "GPUs beyond the guarantee are kept until the tasks on them end"
+		return "borrowed GPUs are not reclaimed: tasks on them run to their end"
 	case v1.ReclaimLowerPriority:
-		text = "GPUs beyond the guarantee go back to queues below theirs, for tasks of a higher priority"
+		text = "borrowed GPUs are reclaimed by queues below their guarantee, for tasks of higher priority"
 	default:
-		text = "GPUs beyond the guarantee go back to queues below theirs"
+		text = "borrowed GPUs are reclaimed by queues below their guarantee"
 	}
 	if least := ptr.Deref(reclaim.MinRuntimeSeconds, 0); least > 0 {
 		text += ", after " + secondsText(int64(least)) + " at the earliest"
@@ -102,24 +102,24 @@ func reclaimText(reclaim *v1.GPUQueueReclaim) string {
 func shareText(r *analysis.QueueReport) string {
 	of := "the cluster"
 	if len(r.Ancestors) > 0 {
-		of = "what " + r.Ancestors[0].Name + " is due"
+		of = "the share of " + r.Ancestors[0].Name
 	}
-	return fmt.Sprintf("%.0f%% of %s, by its weight of %d among the queues there that have work", math.Round(100*r.Share), of, ptr.Deref(r.Queue.Spec.Weight, 1))
+	return fmt.Sprintf("%.0f%% of %s, with weight %d among sibling queues with work", math.Round(100*r.Share), of, ptr.Deref(r.Queue.Spec.Weight, 1))
 }
 
 // factorText says what the fair-share factor means.
 func factorText(usage *v1.GPUQueueTime) string {
 	if usage == nil || usage.Factor == "" {
-		return "nothing was used yet: all queues are equal"
+		return "no GPU time used yet: all queues are equal"
 	}
-	return usage.Factor + ": it has used " + usage.Factor + " times what it was due; the less, the sooner its work starts"
+	return usage.Factor + ": it has used " + usage.Factor + " times its fair share; the lower the number, the sooner its tasks start"
 }
 
 func gpuTimeText(p *Page, usage *v1.GPUQueueTime) string {
 	if usage == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s GPU-hours in all; %.1f count for fair share, half as much after each %s", usage.GPUHours, float64(usage.GPUSeconds)/3600, secondsText(usage.HalfLifeSeconds))
+	text := fmt.Sprintf("%s GPU-hours in all; %.1f count for fair share, with a half-life of %s", usage.GPUHours, float64(usage.GPUSeconds)/3600, secondsText(usage.HalfLifeSeconds))
 	if !usage.AsOf.IsZero() {
 		text += " (counted " + p.Age(usage.AsOf.Time) + " ago)"
 	}
@@ -142,7 +142,7 @@ func queueResources(p *Page, r *analysis.QueueReport) {
 	for i := range r.Ancestors {
 		add(r.Ancestors[i].Name, r.Ancestors[i].Resources)
 	}
-	t.section(p, "GPUs, with those of its parts")
+	t.section(p, "GPUs, including those of its children")
 }
 
 // shownEntries limits how many tasks of a queue are shown.
@@ -156,7 +156,7 @@ func queueWork(p *Page, r *analysis.QueueReport) {
 		p.Printf("  Next: %s/%s with %s GPUs, expected to start %s\n", first.Namespace, first.Name, first.GPUs, p.expectation(first.EstimatedStart))
 	}
 	if len(r.Waiting) == 0 && len(r.Children) > 0 {
-		p.Printf("  <none> in the queue itself; in its parts: kubectl gputask queue %s -A\n", strings.Join(r.Children, " "))
+		p.Printf("  <none> in the queue itself; for its children: kubectl gputask queue %s -A\n", strings.Join(r.Children, " "))
 	} else {
 		section(p, r.Waiting, waitingTable)
 	}
@@ -203,5 +203,5 @@ func rivals(p *Page, r *analysis.QueueReport) {
 	if rest := len(r.Rivals) - shownRivals; rest > 0 {
 		p.Printf("  and %s\n", plural.Count(rest, "more queue"))
 	}
-	p.Printf("  Otherwise than by guarantees, the turn of a task also depends on its length and on how long it has waited.\n")
+	p.Printf("  Apart from guarantees, the order also depends on the run times of tasks and on how long they have waited.\n")
 }

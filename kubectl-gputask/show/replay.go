@@ -45,7 +45,7 @@ func Replay(p *Page, report *journal.Report, limit int) {
 		p.Printf("  %d: %s\n", report.NotJudged[reason], reason)
 	}
 	if report.Damaged > 0 {
-		p.Printf("%s\n", p.Paint(Red, "The journal is damaged: what it says does not add up to the cluster that the decisions were made in."))
+		p.Printf("%s\n", p.Paint(Red, "The journal is damaged: its entries do not add up to the cluster of the decisions."))
 	}
 	differences(p, report.Differences, limit)
 }
@@ -72,7 +72,7 @@ func differences(p *Page, list []journal.Difference, limit int) {
 	if left > 0 {
 		p.Printf("%s\n", p.Paint(Faint, fmt.Sprintf("and %d more: --limit=0 shows all", left)))
 	}
-	p.Printf("\n%s\n", p.Paint(Faint, "PRICE is how much more the other places cost, in GPUs, by the prices of the recorded policy."))
+	p.Printf("\n%s\n", p.Paint(Faint, "PRICE is the extra cost of the other places, in GPUs, at the prices of the recorded policy."))
 }
 
 // Decision writes one decision in full.
@@ -194,7 +194,7 @@ func victims(p *Page, d *journal.Decision) {
 	for _, victim := range d.Victims {
 		t.add(victim.Pod, victim.Node)
 	}
-	t.sectionIfAny(p, "Who has to leave:")
+	t.sectionIfAny(p, "Would be preempted:")
 }
 
 func candidates(p *Page, e *journal.Explained) {
@@ -210,5 +210,5 @@ func refusals(p *Page, d *journal.Decision) {
 	for _, refusal := range d.Refusals {
 		t.add(orNone(refusal.Node), orNone(refusal.Plugin), refusal.Reason)
 	}
-	t.sectionIfAny(p, "What filters refused:")
+	t.sectionIfAny(p, "Refused by filters:")
 }

@@ -66,14 +66,14 @@ func WhatIfPairs(answer *analysis.WhatIf, now time.Time) []Pair {
 	p, f, o := plain(now), &pairs{}, answer.Outlook
 	f.add("Asks for", Request(answer.Task))
 	if len(answer.DependsOn) > 0 {
-		f.add("Would first wait for", abbreviate(answer.DependsOn, 4))
+		f.add("Would wait for", abbreviate(answer.DependsOn, 4))
 	}
 	f.addIf("Queue", inQueueText(answer.InQueue))
 	if answer.Ahead > 0 && o.Verdict != analysis.Invalid && o.Verdict != analysis.QueueRefuses {
-		f.add("Ahead of it", plural.Count(answer.Ahead, "task")+" that "+plural.Verb(answer.Ahead, "waits", "wait")+" already")
+		f.add("Ahead of it", plural.Count(answer.Ahead, "waiting task"))
 	}
 	if equal := answer.Equal; equal != nil {
-		f.add("Compare", equal.Name+" asks for the same and waits already: it is expected to start "+p.expectation(equal.EstimatedStart))
+		f.add("Compare", equal.Name+" is waiting for the same resources, and is expected to start "+p.expectation(equal.EstimatedStart))
 	}
 	if o.Free != nil {
 		f.add("Free", freeText(o.Free))
@@ -91,8 +91,8 @@ func addOutlook(f *pairs, o *analysis.Outlook, now time.Time) {
 	for _, why := range o.Immovable {
 		f.add("Can't be moved", why)
 	}
-	f.addIf("Lower priority, would be preempted", abbreviate(preemptedOf(o), 8))
-	f.addIf("On borrowed GPUs, would be preempted", abbreviate(o.Reclaimed, 8))
+	f.addIf("Would be preempted (lower priority)", abbreviate(preemptedOf(o), 8))
+	f.addIf("Would be preempted (on borrowed GPUs)", abbreviate(o.Reclaimed, 8))
 	if len(o.Moves) > 0 {
 		f.add("Moves", plural.Count(len(o.Moves), "move")+" would make room, at a cost of "+GPUTime(o.CostGPUSeconds)+" of GPU time")
 	}

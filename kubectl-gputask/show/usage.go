@@ -17,7 +17,7 @@ const minutes = "2006-01-02 15:04"
 // Usage writes who has used how many GPU-hours.
 func Usage(p *Page, report *accounting.Report) {
 	if report.CountedUntil.IsZero() {
-		p.Printf("Nothing was counted from %s to %s UTC: gpu-controller counts since its first start, unless --usage-period=0, and keeps %d days.\n",
+		p.Printf("No usage from %s to %s UTC: gpu-controller has counted since its first start, unless --usage-period=0 is set, and keeps %d days.\n",
 			report.Since.Format(minutes), report.Until.Format(minutes), accounting.Days)
 		return
 	}

@@ -75,7 +75,7 @@ func Problem(queue *v1.GPUQueue, tree *queueing.Tree) *queueing.Problem {
 	}
 	if _, err := metav1.LabelSelectorAsSelector(queue.Spec.NamespaceSelector); err != nil {
 		return &queueing.Problem{Reason: v1.ReasonInvalidSelector,
-			Message: fmt.Sprintf("spec.namespaceSelector is not valid, so that no namespace may use the queue: %v", err)}
+			Message: fmt.Sprintf("spec.namespaceSelector is not valid, so no namespace may use the queue: %v", err)}
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ const (
 func (r *Report) effective(queue *v1.GPUQueue) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1.ConditionQueueEffective, Status: metav1.ConditionTrue, Reason: v1.ReasonQueueEffective,
-		Message: "the cluster has what the spec is about", ObservedGeneration: queue.Generation, LastTransitionTime: metav1.NewTime(r.Now),
+		Message: "all parts of the spec take effect", ObservedGeneration: queue.Generation, LastTransitionTime: metav1.NewTime(r.Now),
 	}
 	var messages []string
 	add := func(reason string, problems []string) {
@@ -65,7 +65,7 @@ func (r *Report) effective(queue *v1.GPUQueue) metav1.Condition {
 	add(v1.ReasonGuaranteeExceedsCluster, r.excessGuarantees(queue.Name))
 	if excess := r.View.neverFits[queue.Name]; excess != nil {
 		add(v1.ReasonLimitBelowPod, []string{fmt.Sprintf(
-			"the limit of %s is less than a single waiting Pod asks for, which is %s: see kubectl gputask queue describe %s",
+			"the limit of %s is below the request of a single waiting Pod, which is %s: see kubectl gputask queue describe %s",
 			queueing.CountModel(excess.Limit, excess.Model), excess.Wanted, queue.Name)})
 	}
 	if more := len(messages) - shownProblems; more > 0 {
@@ -113,7 +113,7 @@ func (r *Report) excessGuarantees(queue string) []string {
 		case own > supply:
 			problems = append(problems, fmt.Sprintf("%s guaranteed, but the cluster has %s", queueing.CountModel(own, model), supply))
 		case together > supply && len(r.Tree.Path(queue)) == 1:
-			problems = append(problems, fmt.Sprintf("%s guaranteed to this queue and to the others without a parent together, but the cluster has %s",
+			problems = append(problems, fmt.Sprintf("%s guaranteed to this queue and all others without a parent, but the cluster has %s",
 				queueing.CountModel(together, model), supply))
 		}
 	}

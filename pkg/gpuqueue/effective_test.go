@@ -68,8 +68,8 @@ func TestAQueueSaysWhatTheClusterDoesNotHave(t *testing.T) {
 		"roots that are guaranteed too much together": {
 			queues: []*v1.GPUQueue{newQueue("x", "", quota(h100, 10)), newQueue("y", "", quota(h100, 7)), newQueue("part", "y", quota(h100, 7)), newQueue("z", "")},
 			want: map[string]want{
-				"x": {v1.ReasonGuaranteeExceedsCluster, "17 h100-80gb-hbm3 guaranteed to this queue and to the others without a parent together, but the cluster has 16"},
-				"y": {v1.ReasonGuaranteeExceedsCluster, "17 h100-80gb-hbm3 guaranteed to this queue and to the others without a parent together, but the cluster has 16"},
+				"x": {v1.ReasonGuaranteeExceedsCluster, "17 h100-80gb-hbm3 guaranteed to this queue and all others without a parent, but the cluster has 16"},
+				"y": {v1.ReasonGuaranteeExceedsCluster, "17 h100-80gb-hbm3 guaranteed to this queue and all others without a parent, but the cluster has 16"},
 			},
 		},
 		"a child without parent is guaranteed nothing": {
@@ -80,12 +80,12 @@ func TestAQueueSaysWhatTheClusterDoesNotHave(t *testing.T) {
 			pods: []*corev1.Pod{
 				newPod("small", "team", 3), newPod("big", "team", 8), newPod("bigger", "team", 4), newPod("runs", "other", 16, runsSince(0)), newPod("fits", "other", 8),
 			},
-			want: map[string]want{"org": {v1.ReasonLimitBelowPod, "the limit of 3 GPUs is less than a single waiting Pod asks for, which is 8: see kubectl gputask queue describe org"}},
+			want: map[string]want{"org": {v1.ReasonLimitBelowPod, "the limit of 3 GPUs is below the request of a single waiting Pod, which is 8: see kubectl gputask queue describe org"}},
 		},
 		"a limit of a model": {
 			queues: []*v1.GPUQueue{newQueue("q", "", quota(h100, 0, 1))},
 			pods:   []*corev1.Pod{newPod("any", "q", 2), newPod("wants", "q", 2, wantsModel(h100))},
-			want:   map[string]want{"q": {v1.ReasonLimitBelowPod, "the limit of 1 h100-80gb-hbm3 is less than a single waiting Pod asks for, which is 2: see kubectl gputask queue describe q"}},
+			want:   map[string]want{"q": {v1.ReasonLimitBelowPod, "the limit of 1 h100-80gb-hbm3 is below the request of a single waiting Pod, which is 2: see kubectl gputask queue describe q"}},
 		},
 		"many problems": {
 			queues: []*v1.GPUQueue{newQueue("q", "", quota("u1", 0), quota("u2", 0), quota("u3", 0), quota("u4", 0), quota("u5", 0))},
@@ -103,7 +103,7 @@ func TestAQueueSaysWhatTheClusterDoesNotHave(t *testing.T) {
 				got := meta.FindStatusCondition(status.Conditions, v1.ConditionQueueEffective)
 				expected, problem := test.want[queue.Name]
 				if !problem {
-					expected = want{v1.ReasonQueueEffective, "the cluster has what the spec is about"}
+					expected = want{v1.ReasonQueueEffective, "all parts of the spec take effect"}
 				}
 				if got.Reason != expected.reason || got.Message != expected.message || (got.Status == metav1.ConditionFalse) != problem {
 					t.Errorf("%s: %s %s %q, want %q", queue.Name, got.Status, got.Reason, got.Message, expected)

@@ -57,7 +57,7 @@ func (r *Report) Status(queue *v1.GPUQueue) v1.GPUQueueStatus {
 		Waiting:            r.waiting[queue.Name],
 	}
 	ready := metav1.Condition{
-		Type: v1.ConditionQueueReady, Status: metav1.ConditionTrue, Reason: v1.ReasonQueueAccepted, Message: "the queue works as its spec says",
+		Type: v1.ConditionQueueReady, Status: metav1.ConditionTrue, Reason: v1.ReasonQueueAccepted, Message: "the queue works as specified",
 		ObservedGeneration: queue.Generation, LastTransitionTime: metav1.NewTime(r.Now),
 	}
 	if problem := Problem(queue, r.Tree); problem != nil {

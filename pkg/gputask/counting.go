@@ -46,7 +46,7 @@ func (d *decision) countFailures() {
 	}
 	message := failureOf(failed[0].pod)
 	if action == v1.ActionFailTask {
-		d.setFailureTarget(v1.ReasonFailureRule, message+", upon which the task fails by a rule of spec.failureRules")
+		d.setFailureTarget(v1.ReasonFailureRule, message+"; a rule in spec.failureRules makes the task fail")
 		return
 	}
 	if d.Task.Spec.BackoffLimitPerIndex != nil {

@@ -357,7 +357,7 @@ func TestDecide(t *testing.T) {
 		"a rule fails the task at once": {
 			task: gang().with(rules(v1.FailureRule{Action: v1.ActionFailTask, OnExitCodes: &v1.ExitCodes{Operator: v1.ExitCodeIn, Values: []int32{42}}})),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).ended(corev1.PodFailed, 42, time.Second), gang().pod(2, 0).failed(time.Second)),
-			want: wanted{phase: v1.PhasePending, message: "Pod train-1: container gpu-task ended with exit code 42, upon which the task fails by a rule of spec.failureRules", remove: []string{"train-0@0"}, failing: v1.ReasonFailureRule},
+			want: wanted{phase: v1.PhasePending, message: "Pod train-1: container gpu-task ended with exit code 42; a rule in spec.failureRules makes the task fail", remove: []string{"train-0@0"}, failing: v1.ReasonFailureRule},
 		},
 		"a rule that does not match leaves it to the policy": {
 			task: single().with(rules(v1.FailureRule{Action: v1.ActionFailTask, OnExitCodes: &v1.ExitCodes{Operator: v1.ExitCodeNotIn, Values: []int32{1, 137}}})),

@@ -59,22 +59,22 @@ func TestAPodThatHasStoppedAndThatAFinalizerKeepsHoldsUpNothing(t *testing.T) {
 		},
 		"its name is taken until it is gone": {
 			task: task(), pods: pods(kept(task().pod(0, 0).ended(corev1.PodFailed, 143, time.Second))),
-			want: wanted{phase: v1.PhasePending, message: "Pod train is to be deleted and has stopped, but is kept by the finalizer example.com/keep: the next one follows when it is gone", again: unreachableReport},
+			want: wanted{phase: v1.PhasePending, message: "Pod train has stopped and is being deleted, but is kept by the finalizer example.com/keep: its replacement is created when it is gone", again: unreachableReport},
 		},
 		"also if it never had a node": {
 			task: task(), pods: pods(kept(task().pod(0, 0))),
-			want: wanted{phase: v1.PhasePending, message: "Pod train is to be deleted and has stopped, but is kept by the finalizer example.com/keep"},
+			want: wanted{phase: v1.PhasePending, message: "Pod train has stopped and is being deleted, but is kept by the finalizer example.com/keep"},
 		},
 		"after a failure": {
 			task: task().restarted(1, time.Hour).with(func(t *v1.GPUTask) {
 				t.Status.TaskRestarts = &v1.TaskRestarts{Count: 1, LastFailureTime: ago(time.Hour)}
 			}),
 			pods: pods(kept(task().pod(0, 0).failed(time.Hour))),
-			want: wanted{phase: v1.PhasePending, message: "ended with exit code 1; restart 1 of 6; Pod train is to be deleted and has stopped, but is kept by", restarts: 1},
+			want: wanted{phase: v1.PhasePending, message: "ended with exit code 1; restart 1 of 6; Pod train has stopped and is being deleted, but is kept by", restarts: 1},
 		},
 		"of a gang that runs without it": {
 			task: task().replicas(2).minAvailable(1), pods: pods(kept(task().replicas(2).pod(0, 0).ended(corev1.PodFailed, 143, time.Second)), task().replicas(2).pod(1, 0).running("b")),
-			want: wanted{phase: v1.PhaseRunning, message: "; Pod train-0 is to be deleted and has stopped, but is kept by", again: unreachableReport},
+			want: wanted{phase: v1.PhaseRunning, message: "; Pod train-0 has stopped and is being deleted, but is kept by", again: unreachableReport},
 		},
 	}
 	testDecisions(t, tests)

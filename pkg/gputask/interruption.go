@@ -99,7 +99,7 @@ func InterruptionText(of *v1.Interruption, at string) string {
 	case v1.InterruptionMoved:
 		text = "moved from " + node + at
 	case v1.InterruptionDrained:
-		text = "evicted from " + node + at + ", which is drained"
+		text = "evicted from " + node + at + " because the node is being drained"
 	case v1.InterruptionEvicted:
 		text = "evicted from " + node + at
 	case v1.InterruptionNodeLost:

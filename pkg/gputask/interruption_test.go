@@ -113,7 +113,7 @@ func TestATaskSaysWhatItsPodsWereEvictedFor(t *testing.T) {
 		if last == nil || last.Reason != purpose || !strings.HasPrefix(plan.Status.Message, want) {
 			t.Errorf("%s: the status has %+v and says %q", purpose, last, plan.Status.Message)
 		}
-		if drained := strings.Contains(plan.Status.Message, ", which is drained"); drained != (purpose == v1.InterruptionDrained) {
+		if drained := strings.Contains(plan.Status.Message, " because the node is being drained"); drained != (purpose == v1.InterruptionDrained) {
 			t.Errorf("%s: it says %q", purpose, plan.Status.Message)
 		}
 		if asked != 1 {

@@ -71,7 +71,7 @@ func (d *decision) losses() []loss {
 		interrupt(d, m.pod)
 		switch {
 		case m.ignored:
-			lost = append(lost, loss{index: m.index, pod: m.pod, reason: v1.LossIgnored, text: failureOf(m.pod) + ", which a rule of spec.failureRules ignores"})
+			lost = append(lost, loss{index: m.index, pod: m.pod, reason: v1.LossIgnored, text: failureOf(m.pod) + ", ignored by a rule in spec.failureRules"})
 		case m.state == podLost && !podfacts.WasRefused(m.pod):
 			lost = append(lost, lossOf(m.index, m.pod, "ended through no fault of its own"))
 		case d.isLate(m):

@@ -182,7 +182,7 @@ func nodeText(nodes []string) string {
 func (d *decision) keptText() string {
 	for _, m := range d.members {
 		if m.pod != nil && !m.done() && d.isKept(m.pod) {
-			return fmt.Sprintf("Pod %s is to be deleted and has stopped, but is kept by the %s %s: the next one follows when it is gone",
+			return fmt.Sprintf("Pod %s has stopped and is being deleted, but is kept by the %s %s: its replacement is created when it is gone",
 				m.pod.Name, plural.Verb(len(m.pod.Finalizers), "finalizer", "finalizers"), strings.Join(m.pod.Finalizers, ", "))
 		}
 	}

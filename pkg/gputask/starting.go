@@ -87,7 +87,7 @@ func hasNotBegun(pod *corev1.Pod) bool {
 // startState returns what a Pod that has a node does there, in Kubernetes' word, and what is missing.
 func startState(pod *corev1.Pod) (state, missing string) {
 	if hasNotBegun(pod) {
-		return "Scheduled", "the node has not begun with it"
+		return "Scheduled", "the node has not started it yet"
 	}
 	for i := range pod.Status.InitContainerStatuses {
 		status := &pod.Status.InitContainerStatuses[i]

@@ -58,7 +58,7 @@ func TestWhatAPodWaitsForOnItsNodeIsSaid(t *testing.T) {
 		},
 		"on a node that does not answer": {
 			task: task, pods: pods(task.pod(0, 0).bound("a", 5*time.Minute).with(func(p *corev1.Pod) { p.Status.StartTime = nil })),
-			want: wanted{phase: v1.PhasePending, message: "Pod train on node a has not started since 2026-11-21T11:55:00Z (Scheduled): the node has not begun with it", again: unreachableReport},
+			want: wanted{phase: v1.PhasePending, message: "Pod train on node a has not started since 2026-11-21T11:55:00Z (Scheduled): the node has not started it yet", again: unreachableReport},
 		},
 		"with an init container that takes long": {
 			task: task, pods: pods(task.pod(0, 0).bound("a", 5*time.Minute).waits("PodInitializing", "").with(func(p *corev1.Pod) {

@@ -119,7 +119,7 @@ func TestDecideAboutUnreachableNodes(t *testing.T) {
 		},
 		"a Pod that a node that is ready has not begun with": {
 			task: single(), pods: unseen(), change: never,
-			want: wanted{phase: v1.PhasePending, message: "(Scheduled): the node has not begun with it", again: unreachableReport},
+			want: wanted{phase: v1.PhasePending, message: "(Scheduled): the node has not started it yet", again: unreachableReport},
 		},
 		"a Pod whose containers are not ready says nothing about its node": {
 			task: single(), pods: pods(notReady(single().pod(0, 0).running("a")).with(func(p *corev1.Pod) {

@@ -30,7 +30,7 @@ func (j *Journal) Explain(number, most int) (*Explained, error) {
 		return explained, nil //nolint:nilerr // the decision can be shown nevertheless
 	}
 	if explained.Verified = explained.State.Digest == d.Digest; !explained.Verified {
-		explained.Problem = "the journal is damaged: the cluster is not the one that the decision was made in"
+		explained.Problem = "the journal is damaged: the cluster does not match that of the decision"
 		return explained, nil
 	}
 	if len(d.Asked) == 0 || unjudged(d) != "" {

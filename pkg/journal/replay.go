@@ -193,7 +193,7 @@ func (r *replay) goTo(s *segment, d *Decision) error {
 		return err
 	}
 	if got := r.recorded.digest.String(); got != d.Digest {
-		return errors.New("the cluster is not the one that the decision was made in")
+		return errors.New("the cluster does not match that of the decision")
 	}
 	return nil
 }

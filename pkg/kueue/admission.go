@@ -53,13 +53,13 @@ func AdmissionOf(task *v1.GPUTask, workload *Workload, flavors Flavors) (*gputas
 // Forbidden is the admission of a task whose Workloads gpu-controller may not read.
 func Forbidden() *gputask.Admission {
 	return &gputask.Admission{Reason: reasonNoAccess,
-		Message: "waiting for Kueue: gpu-controller has no right to its Workloads: apply artifacts/kueue"}
+		Message: "waiting for Kueue: gpu-controller may not access its Workloads: apply artifacts/kueue"}
 }
 
 // Gone is the admission of a task where Kueue is expected, and its API is not served.
 func Gone() *gputask.Admission {
 	return &gputask.Admission{Reason: reasonGone,
-		Message: fmt.Sprintf("waiting for Kueue, whose API %s/%s is not served: whoever runs the cluster has to install Kueue again, or take back gpu-controller's rights to it (artifacts/kueue)", Group, Version)}
+		Message: fmt.Sprintf("waiting for Kueue, whose API %s/%s is not served: an administrator has to reinstall Kueue, or remove gpu-controller's permissions for it (artifacts/kueue)", Group, Version)}
 }
 
 // heldBy returns why a task may not run; empty if it may.
@@ -79,7 +79,7 @@ func heldBy(task *v1.GPUTask, workload *Workload) (reason, message string) {
 	case !ptr.Deref(workload.Spec.Active, true):
 		return reasonDeactivated, fmt.Sprintf("its Workload %s is deactivated: set its spec.active to true to queue the task again", workload.Name)
 	case workload.reserved() && workload.isOutdated(task):
-		return reasonQueued, withDetail(queue, "the task was changed since it got quota, and asks for it anew")
+		return reasonQueued, withDetail(queue, "the task was changed after it got quota, and is queued again")
 	case !workload.reserved():
 		return reasonQueued, withDetail(queue, workload.why(QuotaReserved))
 	case !meta.IsStatusConditionTrue(conditions, Admitted):

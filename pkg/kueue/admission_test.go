@@ -105,7 +105,7 @@ func TestWhyATaskIsHeld(t *testing.T) {
 		},
 		"it was changed since": {
 			workloadOf(t, task, admit, func(w *Workload) { w.Labels[v1.LabelTemplateHash] = "another" }), "WaitingForQuota",
-			`waiting for quota in Kueue's queue "team-a": the task was changed since it got quota, and asks for it anew`,
+			`waiting for quota in Kueue's queue "team-a": the task was changed after it got quota, and is queued again`,
 		},
 		"its Workload is being deleted": {
 			workloadOf(t, task, admit, func(w *Workload) { w.DeletionTimestamp = &metav1.Time{Time: now} }), "WaitingForQuota", `waiting for quota in Kueue's queue "team-a"`,

@@ -162,7 +162,7 @@ func (t *Tree) refusal(pod *Applicant, queue, origin string) *Problem {
 		return &Problem{PriorityNotAccepted, priorityRefusal(queue, origin, pod.PriorityClass, accepted)}
 	}
 	if most := t.MaxRuntime(queue); most > 0 && pod.MaxRuntime > most {
-		return &Problem{RuntimeTooLong, fmt.Sprintf("what is in queue %s%s may run for %v at most, and maxRuntimeSeconds allows %v: lower it, or name another queue",
+		return &Problem{RuntimeTooLong, fmt.Sprintf("tasks in queue %s%s may run for at most %v, but maxRuntimeSeconds allows %v: lower it, or name another queue",
 			queue, origin, most, pod.MaxRuntime)}
 	}
 	return nil

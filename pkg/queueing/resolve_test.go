@@ -95,7 +95,7 @@ func TestWhichQueueAPodIsIn(t *testing.T) {
 		"no priority where one is needed": {with(in("speech"), func(p *queueing.Applicant) { p.Queue = "speech" }), "speech", queueing.PriorityNotAccepted,
 			"queue speech does not accept Pods without a PriorityClass: it accepts high"},
 		"a run that may take too long": {with(in("vision"), func(p *queueing.Applicant) { p.Queue, p.MaxRuntime = "vision", 2*time.Hour }), "vision", queueing.RuntimeTooLong,
-			"what is in queue vision may run for 1h0m0s at most, and maxRuntimeSeconds allows 2h0m0s: lower it, or name another queue"},
+			"tasks in queue vision may run for at most 1h0m0s, but maxRuntimeSeconds allows 2h0m0s: lower it, or name another queue"},
 		"a run that just fits": {with(in("vision"), func(p *queueing.Applicant) { p.Queue, p.MaxRuntime = "vision", time.Hour }), "vision", "", ""},
 	}
 	for name, tc := range tests {

@@ -150,10 +150,10 @@ func (t *Tree) connect() {
 		switch {
 		case parent == nil:
 			t.problems[name] = Problem{ParentNotFound, fmt.Sprintf(
-				"there is no GPUQueue %q: create it, or change spec.parent of %s. Until then %s is guaranteed nothing, and no limit but its own holds", n.queue.Parent, name, name)}
+				"there is no GPUQueue %q: create it, or change spec.parent of %s. Until then, %s has no guarantee, and only its own limits apply", n.queue.Parent, name, name)}
 		case onCycle[name]:
 			t.problems[name] = Problem{ParentCycle, fmt.Sprintf(
-				"%s is its own ancestor (%s): change spec.parent of one of them. Until then %s is guaranteed nothing, and no limit but its own holds", name, joinCycle(t.cycle(name)), name)}
+				"%s is its own ancestor (%s): change spec.parent of one of them. Until then, %s has no guarantee, and only its own limits apply", name, joinCycle(t.cycle(name)), name)}
 		default:
 			n.parent = parent
 			parent.children = append(parent.children, n)
@@ -304,7 +304,7 @@ func reduced(wanted, sums, parent map[string]Amount) map[string]Amount {
 
 func overcommitted(parent, model string, sums, guaranteed map[string]Amount) Problem {
 	return Problem{GuaranteeExceedsParent, fmt.Sprintf(
-		"the children of %s are guaranteed %s together, but %s only %s: raise what %s is guaranteed, or lower the guarantees of its children. Until then each gets its part of it",
+		"the children of %s are guaranteed %s together, but %s only %s: raise the guarantee of %s, or lower those of its children. Until then, each child gets a proportional part",
 		parent, CountModel(sums[model], model), parent, guaranteed[model], parent)}
 }
 

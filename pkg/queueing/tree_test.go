@@ -71,7 +71,7 @@ func TestProblemsOfTheTreeAreExplainedAndContained(t *testing.T) {
 				{Name: "idle", Parent: "org"},
 			},
 			problems: map[string]queueing.Reason{"a": queueing.GuaranteeExceedsParent, "b": queueing.GuaranteeExceedsParent},
-			messages: map[string]string{"a": "the children of org are guaranteed 16 h100 together, but org only 8: raise what org is guaranteed, or lower the guarantees of its children."},
+			messages: map[string]string{"a": "the children of org are guaranteed 16 h100 together, but org only 8: raise the guarantee of org, or lower those of its children."},
 			want:     map[string]int{"a h100": 6, "b h100": 2, "a *": 6, "b *": 2},
 		},
 		"a guarantee of any model is none of a particular one": {

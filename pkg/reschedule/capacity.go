@@ -45,7 +45,7 @@ func (p *Planner) pack(report *Report) *v1.MovePlan {
 		}
 		excluded[costliest] = true
 	}
-	report.Why = "no moves give back enough for what they cost"
+	report.Why = "no moves are worth their cost"
 	return nil
 }
 

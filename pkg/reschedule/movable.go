@@ -76,7 +76,7 @@ func permanentPodReason(m *clusterview.Member, now time.Time) string {
 	case m.Err != nil:
 		return fmt.Sprintf("Pod %s %v", m.Pod.Name, m.Err)
 	case !m.Runs():
-		return fmt.Sprintf("Pod %s does not run, or is terminating", m.Pod.Name)
+		return fmt.Sprintf("Pod %s is not running, or is terminating", m.Pod.Name)
 	}
 	if what := podObstacle(m.Pod, now); what != "" {
 		return fmt.Sprintf("Pod %s %s", m.Pod.Name, what)
@@ -144,7 +144,7 @@ func (p *Planner) permanentTaskReason(task *clusterview.Task) string {
 	case gputask.SuspensionRequested(task.GPUTask):
 		return "it is suspended"
 	case task.Status.Phase != v1.PhaseRunning:
-		return "it does not run"
+		return "it is not running"
 	case neverMoves(task.GPUTask):
 		return "spec.rescheduling.policy is Never"
 	case !complete(task):

@@ -50,11 +50,11 @@ func TestImmovable(t *testing.T) {
 		"a task of another namespace":  {func(c *cluster, _ *clusterview.Task) { c.options.Namespace = "other" }, "only tasks of namespace other"},
 		"a task that is suspended":     {func(_ *cluster, task *clusterview.Task) { task.Spec.Suspend = new(true) }, "suspended"},
 		"a task that is being deleted": {func(_ *cluster, task *clusterview.Task) { task.DeletionTimestamp = &metav1.Time{Time: now} }, "being deleted"},
-		"a task that does not run":     {func(_ *cluster, task *clusterview.Task) { task.Status.Phase = v1.PhasePending }, "does not run"},
+		"a task that does not run":     {func(_ *cluster, task *clusterview.Task) { task.Status.Phase = v1.PhasePending }, "it is not running"},
 		"a gang with a terminating Pod": {func(_ *cluster, task *clusterview.Task) {
 			task.Pods[1].DeletionTimestamp = &metav1.Time{Time: now}
-		}, "Pod gang-1 does not run, or is terminating"},
-		"a gang with a Pod that does not run yet": {func(_ *cluster, task *clusterview.Task) { task.Pods[1].Status.Phase = corev1.PodPending }, "Pod gang-1 does not run"},
+		}, "Pod gang-1 is not running, or is terminating"},
+		"a gang with a Pod that does not run yet": {func(_ *cluster, task *clusterview.Task) { task.Pods[1].Status.Phase = corev1.PodPending }, "Pod gang-1 is not running"},
 		"a gang with a missing Pod":               {func(c *cluster, task *clusterview.Task) { c.leave(task.Pods[1]); task.Pods = task.Pods[:1] }, "not all of its Pods run"},
 		"a gang with a succeeded Pod": {func(_ *cluster, task *clusterview.Task) {
 			task.Pods[1].Status.Phase = corev1.PodSucceeded

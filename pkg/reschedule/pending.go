@@ -24,7 +24,7 @@ func (p *Planner) makeRoomForOne(report *Report) (plan *v1.MovePlan, blocked boo
 	p.Cluster.Try(func() bool {
 		for _, w := range p.Waiting() {
 			if plan != nil {
-				report.addWaiting(&w, "another task that waits comes first")
+				report.addWaiting(&w, "another waiting task comes first")
 				continue
 			}
 			candidate, message := p.planFor(&w, search)
@@ -80,9 +80,9 @@ func (p *Planner) planFor(w *clusterview.Waiting, search *search) (*v1.MovePlan,
 	case search.hopeless[demandKey(w)]:
 		return nil, message{text: noMoves, blocks: true}
 	case !p.fitsEmpty(w):
-		return nil, message{text: "it would not fit if nothing else ran"}
+		return nil, message{text: "it would not fit even if nothing else ran"}
 	case p.freePercent() < percentOf(w):
-		return nil, message{text: "less GPU capacity is free in total than it asks for: moves can't help", blocks: true}
+		return nil, message{text: "it asks for more GPU capacity than is free in total: moves can't help", blocks: true}
 	}
 	if why := search.denied(w.Task.Namespace, demandKey(w)); why != "" {
 		return nil, message{text: why, blocks: true}

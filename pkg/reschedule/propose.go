@@ -75,7 +75,7 @@ func (p *Planner) backoffReason(goal v1.MovePlanGoal, task *v1.TaskReference) st
 	if !p.Now.Before(until) {
 		return ""
 	}
-	return "the last plan for it was aborted, the next try is at " + until.UTC().Format(time.RFC3339)
+	return "the last plan for it was aborted; the next attempt is at " + until.UTC().Format(time.RFC3339)
 }
 
 // yieldReason returns why a plan is not proposed while others wait for approval; it is

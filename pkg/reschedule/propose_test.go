@@ -175,7 +175,7 @@ func TestPropose(t *testing.T) {
 		}, []string{"0 b: node1 -> node2"}, ""},
 		"a plan that was aborted is tried again later": {func(c *cluster) {
 			c.Plans = append(c.Plans, aborted(c.proposal("first", v1.PlanAborted), time.Second))
-		}, nil, "the next try is at 2026-11-21T12:00:59Z"},
+		}, nil, "the next attempt is at 2026-11-21T12:00:59Z"},
 		"a plan that was aborted long ago is tried again": {func(c *cluster) {
 			c.Plans = append(c.Plans, aborted(c.proposal("first", v1.PlanAborted), time.Minute))
 		}, []string{"0 b: node1 -> node2"}, ""},
@@ -204,7 +204,7 @@ func TestPropose(t *testing.T) {
 		"a task that no node is large enough for is not helped": {func(c *cluster) {
 			c.Tasks = c.Tasks[:2]
 			c.wait("huge", "16", 1)
-		}, nil, "it would not fit if nothing else ran"},
+		}, nil, "it would not fit even if nothing else ran"},
 		"a gang that lacks a Pod is not helped": {func(c *cluster) {
 			c.Tasks = c.Tasks[:2]
 			task := c.wait("pair", "4", 2)
@@ -213,7 +213,7 @@ func TestPropose(t *testing.T) {
 		"the task of higher priority comes first": {func(c *cluster) {
 			c.wait("d", "5", 1).Pods[0].Spec.Priority = new(int32(10))
 			c.node("node4", 4)
-		}, []string{"0 a: node1 -> node4"}, "another task that waits comes first"},
+		}, []string{"0 a: node1 -> node4"}, "another waiting task comes first"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -131,7 +131,7 @@ func TestNothingIsLookedForWhereLessIsFreeThanIsAskedFor(t *testing.T) {
 	c.run("y", "2", "b")
 	c.wait("large", "4", 1)
 	plan, report := Propose(&c.Objects, &c.options)
-	if plan != nil || len(report.Waiting) != 1 || !strings.Contains(report.Waiting[0].Message, "less GPU capacity is free in total") {
+	if plan != nil || len(report.Waiting) != 1 || !strings.Contains(report.Waiting[0].Message, "more GPU capacity than is free in total") {
 		t.Errorf("moves %v: %+v", movesText(plan), report)
 	}
 }

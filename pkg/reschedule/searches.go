@@ -72,10 +72,10 @@ func (s *search) denied(namespace, demand string) string {
 	known.wanted = s.call
 	switch {
 	case known.demands[demand]:
-		return "no moves were found for it a short time ago, and others are searched for first"
+		return "no moves were found for it recently, and other tasks are tried first"
 	case s.count+s.kept(namespace) >= maxSearches:
 		known.left = true
-		return "moves are searched for other tasks first"
+		return "other tasks are tried first"
 	}
 	s.count++
 	known.demands[demand], known.last = true, s.call

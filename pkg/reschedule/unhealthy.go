@@ -148,7 +148,7 @@ func (p *Planner) stays(u *clusterview.Unit) string {
 		return why
 	}
 	if limit := p.movesLeft(); len(u.Members) > limit {
-		return fmt.Sprintf("it has %s, %d may be moved now", plural.Count(len(u.Members), "Pod"), limit)
+		return fmt.Sprintf("it has %s, but only %d may be moved now", plural.Count(len(u.Members), "Pod"), limit)
 	}
 	if why := cmp.Or(p.overBudget(u), p.disruption(u)); why != "" {
 		return why
@@ -162,7 +162,7 @@ func (p *Planner) stays(u *clusterview.Unit) string {
 		return plan.Spec.Goal == v1.GoalUnhealthyGPUs && plan.Spec.Moves[0].Task == refTo(u.Tasks[0].GPUTask)
 	})
 	if p.Now.Before(until) {
-		return "the last plan for it was aborted, the next try is at " + until.UTC().Format(time.RFC3339)
+		return "the last plan for it was aborted; the next attempt is at " + until.UTC().Format(time.RFC3339)
 	}
 	return ""
 }

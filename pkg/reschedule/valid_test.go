@@ -24,7 +24,7 @@ func TestValid(t *testing.T) {
 		"nothing has changed":                {func(*cluster) {}, ""},
 		"the Pod was replaced":               {func(c *cluster) { c.task("b").Pods[0].UID = "new" }, "Pod default/b: it has ended or was replaced"},
 		"the Pod has moved":                  {func(c *cluster) { c.moveTo("b", "node3") }, "Pod default/b: it is no longer on node node1"},
-		"the Pod is leaving":                 {func(c *cluster) { c.task("b").Pods[0].DeletionTimestamp = &metav1.Time{Time: now} }, "does not run, or is terminating"},
+		"the Pod is leaving":                 {func(c *cluster) { c.task("b").Pods[0].DeletionTimestamp = &metav1.Time{Time: now} }, "is not running, or is terminating"},
 		"the task may not be moved any more": {func(c *cluster) { rescheduling(func(r *v1.Rescheduling) { r.Policy = "Never" })(c.task("b")) }, "policy is Never"},
 		"the task was moved often enough": {func(c *cluster) {
 			rescheduling(func(r *v1.Rescheduling) { r.MaxMoves = new(int32(2)) })(c.task("b"))

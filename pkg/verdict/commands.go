@@ -4,6 +4,7 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,18 +17,23 @@ import (
 // commandsForPod returns what shows or mends what a Pod without a node waits for.
 func commandsForPod(reason *v1.WaitingReason, pod *corev1.Pod) []string {
 	in := " --namespace " + pod.Namespace
-	switch said := reason.Message; {
+	switch {
 	case OfReason(reason) != v1.TaskBlocked:
 		return nil
 	case reason.Reason == v1.WaitsForQueueAccess:
 		return []string{"kubectl get gpuqueues"}
-	case strings.Contains(said, "PersistentVolume"), strings.Contains(said, "volumes"):
+	case isRefusedBy(reason, "VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodeVolumeLimits"):
 		return []string{"kubectl get persistentvolumeclaims" + in}
-	case strings.Contains(said, "ResourceClaim"), reason.Reason == v1.WaitsForClaims:
+	case isRefusedBy(reason, "DynamicResources", "GPUClaims"), reason.Reason == v1.WaitsForClaims:
 		return []string{"kubectl get resourceclaims" + in}
 	default:
 		return []string{"kubectl describe pod " + pod.Name + in}
 	}
+}
+
+// isRefusedBy reports whether one of some plugins of kube-scheduler refuses nodes that have room.
+func isRefusedBy(reason *v1.WaitingReason, plugins ...string) bool {
+	return slices.ContainsFunc(reason.Nodes, func(nodes v1.WaitingNodes) bool { return slices.Contains(plugins, nodes.Cause) })
 }
 
 // commandsFor returns what shows or mends what a task waits for before its Pods wait for nodes, or once they have some.

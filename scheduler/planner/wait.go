@@ -94,7 +94,7 @@ func awaitedBy(s *search, given *cachedMessage) gangs.Awaited {
 	switch {
 	case s.refused.AtAll() != nil:
 		return gangs.AwaitsOther
-	case len(s.refused.Nodes()) > 0, given.reason.Never && !given.never:
+	case len(s.refused.Nodes()) > 0, given.reason.Never:
 		return gangs.AwaitsNodes
 	default:
 		return gangs.AwaitsRoom

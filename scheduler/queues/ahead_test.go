@@ -20,7 +20,7 @@ func TestTheCauseOfAPostponementNamesOnlyJobsOfTheNamespace(t *testing.T) {
 		"train runs longer than estimated":                             {Kind: backfill.Overrun, Job: "default/train"},
 		"it is no longer known when work of another namespace ends":    {Kind: backfill.EndUnknown, Job: "secret/train"},
 		"work of another namespace goes first and needs the same GPUs": {Kind: backfill.GoesFirst, Job: "secret/train"},
-		"others have taken GPUs that it was to get":                    {Kind: backfill.Taken},
+		"others have taken GPUs that were planned for it":              {Kind: backfill.Taken},
 	} {
 		if got := l.causeFor(&cause, "default"); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -54,8 +54,8 @@ func TestEachPostponementIsAnEventOfItsOwn(t *testing.T) {
 	postpone(100, backfill.MembersChanged)
 	postpone(0, backfill.Taken)
 	want := []string{
-		"Its start is no longer known: others have taken GPUs that it was to get",
-		"It is expected to start at 2026-11-21T13:20:00Z instead of 2026-11-21T13:00:00Z: others have taken GPUs that it was to get",
+		"Its start is no longer known: others have taken GPUs that were planned for it",
+		"It is expected to start at 2026-11-21T13:20:00Z instead of 2026-11-21T13:00:00Z: others have taken GPUs that were planned for it",
 		"It is expected to start at 2026-11-21T13:40:00Z instead of 2026-11-21T13:20:00Z: its members have changed",
 	}
 	slices.Sort(want)

@@ -249,6 +249,13 @@ func TestWhatTheDocumentationTellsToChange(t *testing.T) {
 			set(values{"enabled": true, "flags": values{"plain-http": true}}, "dashboard"), "Deployment", "gputask-dashboard",
 			[]string{`"--plain-http=true"`, `"scheme":"HTTP"`, `"port":"http"`},
 		},
+		"users who may see the whole cluster": {
+			set([]any{"system:authenticated"}, "clusterView", "groups"), "ClusterRoleBinding", "gputasks-cluster-view",
+			[]string{`"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"Group","name":"system:authenticated"}]`},
+		},
+		"users who may see how busy the GPUs are": {
+			set([]any{"gpu-users"}, "clusterView", "groups"), "RoleBinding", "nodeagent-metrics", []string{`"name":"gpu-users"`, `"namespace":"nodeagent-system"`},
+		},
 		"Kueue under another account": {
 			set(values{"enabled": true, "serviceAccount": values{"name": "kueue", "namespace": "queues"}}, "kueue"), "ClusterRoleBinding", "kueue-gputasks",
 			[]string{`"subjects":[{"kind":"ServiceAccount","name":"kueue","namespace":"queues"}]`},
@@ -359,7 +366,7 @@ func TestTheClassOfSharesIsInstalledWhereItIsAccepted(t *testing.T) {
 // TestTheNotesSayHowThePageIsReached has the text that Helm prints after an installation.
 func TestTheNotesSayHowThePageIsReached(t *testing.T) {
 	t.Parallel()
-	const warning = "WARNING: dashboard.service.type is LoadBalancer, and the page has no TLS"
+	const warning = "WARNING: dashboard.service.type is LoadBalancer, and the dashboard has no TLS"
 	for name, test := range map[string]struct {
 		page    values
 		address string
@@ -378,7 +385,7 @@ func TestTheNotesSayHowThePageIsReached(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(notes, "The page, at "+test.address+":") || strings.Contains(notes, warning) != test.warned {
+			if !strings.Contains(notes, "The dashboard, at "+test.address+":") || strings.Contains(notes, warning) != test.warned {
 				_, notes, _ = strings.Cut(notes, "\nNOTES:")
 				t.Errorf("want %s, a warning: %t; got%s", test.address, test.warned, notes)
 			}

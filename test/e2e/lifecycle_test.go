@@ -316,7 +316,7 @@ func TestAFailureRuleComesBeforeTheFailurePolicy(t *testing.T) {
 	s.waitForPhase("train", v1.PhaseRunning)
 	s.failPod("train-1") // with exit code 3
 	failed := s.waitForPhase("train", v1.PhaseFailed)
-	if want := "Pod train-1: container gpu-task ended with exit code 3, upon which the task fails by a rule of spec.failureRules"; failed.Status.Message != want {
+	if want := "Pod train-1: container gpu-task ended with exit code 3; a rule in spec.failureRules makes the task fail"; failed.Status.Message != want {
 		t.Errorf("message %q\nwant %q", failed.Status.Message, want)
 	}
 }

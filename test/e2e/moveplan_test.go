@@ -73,7 +73,7 @@ func TestAMovePlanThatMakesNoSenseIsRefused(t *testing.T) {
 func TestAMovePlanCanOnlyBeApprovedAndAborted(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
-	const immutable = "is immutable but for approved and abort"
+	const immutable = "is immutable, except for approved and abort"
 	tests := map[string]struct {
 		// first is a patch that is applied before; empty for none.
 		first, patch string
@@ -81,8 +81,8 @@ func TestAMovePlanCanOnlyBeApprovedAndAborted(t *testing.T) {
 	}{
 		"it is approved":              {"", `{"spec": {"approved": true}}`, ""},
 		"it is aborted":               {"", `{"spec": {"abort": true}}`, ""},
-		"an approval stays":           {`{"spec": {"approved": true}}`, `{"spec": {"approved": false}}`, "spec.approved: Invalid value: can't be taken back: set abort to stop the plan"},
-		"an abortion stays":           {`{"spec": {"abort": true}}`, `{"spec": {"abort": false}}`, "spec.abort: Invalid value: can't be taken back"},
+		"an approval stays":           {`{"spec": {"approved": true}}`, `{"spec": {"approved": false}}`, "spec.approved: Invalid value: can't be withdrawn: set abort to stop the plan"},
+		"an abort stays":              {`{"spec": {"abort": true}}`, `{"spec": {"abort": false}}`, "spec.abort: Invalid value: can't be withdrawn: the rescheduler proposes a new plan"},
 		"the goal may not change":     {"", `{"spec": {"goal": "Capacity"}}`, immutable},
 		"the moves may not change":    {"", `{"spec": {"moves": [{"turn": 0, "task": {"namespace": "a", "name": "b"}, "pod": "c", "podUID": "d", "from": {}, "to": {}, "costGPUSeconds": 5, "lostGPUSeconds": 3}]}}`, immutable},
 		"the cost may not change":     {"", `{"spec": {"costGPUSeconds": 0}}`, immutable},

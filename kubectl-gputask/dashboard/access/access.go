@@ -73,7 +73,7 @@ func NewOwner(viewer *Viewer, token string) *Owner { return &Owner{viewer: viewe
 // Admit admits who knows the secret.
 func (o *Owner) Admit(_ context.Context, sender Sender) (*Viewer, error) {
 	if subtle.ConstantTimeCompare([]byte(sender.Token), []byte(o.token)) != 1 {
-		return nil, &RefusedError{Message: "This address lacks the secret that belongs to it: open the one that `kubectl gputask dashboard` has printed."}
+		return nil, &RefusedError{Message: "This address has no valid secret: open the address that `kubectl gputask dashboard` has printed."}
 	}
 	return o.viewer, nil
 }

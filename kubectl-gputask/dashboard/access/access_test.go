@@ -70,7 +70,7 @@ func TestATokenOfTheClusterIsAdmittedWithTheRightsThatItHas(t *testing.T) {
 		"who may list everything":    {token: "good"},
 		"who brings no token":        {refused: "Sign in with a token"},
 		"who brings a wrong token":   {token: "forged", refused: "does not accept this token"},
-		"who may not list two kinds": {token: "poor", refused: "You are signed in as poor, who may not list pods, moveplans in all namespaces.", known: true},
+		"who may not list two kinds": {token: "poor", refused: "You are signed in as poor, and may not list pods, moveplans in all namespaces.", known: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -57,7 +57,7 @@ func viewed() []authorizationv1.ResourceAttributes {
 // sender's address.
 func (t *Tokens) Admit(ctx context.Context, sender Sender) (*Viewer, error) {
 	if sender.Token == "" {
-		return nil, &RefusedError{Message: "Sign in with a token of the cluster, for example of `kubectl create token NAME`."}
+		return nil, &RefusedError{Message: "Sign in with a token for the cluster, for example from `kubectl create token NAME`."}
 	}
 	return t.verdict(ctx, sender.Token, func(ctx context.Context, admittedLately bool) (*Viewer, error) {
 		if !admittedLately && !t.limits.allow(sender.Address) {
@@ -83,7 +83,7 @@ func (t *Tokens) review(ctx context.Context, token string) (*Viewer, error) {
 	}
 	if len(missing) > 0 {
 		return nil, &RefusedError{Known: true, Message: fmt.Sprintf(
-			"You are signed in as %s, who may not list %s in all namespaces. This page shows the whole cluster: the ClusterRole gputasks-cluster-view has the rights that it takes.",
+			"You are signed in as %s, and may not list %s in all namespaces. This page shows the whole cluster: ask for the ClusterRole gputasks-cluster-view.",
 			review.Status.User.Username, strings.Join(missing, ", "))}
 	}
 	clients, err := cluster.WithToken(t.config, token)

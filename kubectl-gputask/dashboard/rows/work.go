@@ -93,7 +93,7 @@ func entryRow(entry *analysis.LineEntry) *Entry {
 	}
 	row.Never = entry.Verdict.Kind == v1.TaskNeverFits
 	if row.Reason = show.EntryReason(&row.LineEntry); row.Reason == "" {
-		row.Reason = "the scheduler has not said anything about it yet"
+		row.Reason = "the scheduler has not reported a reason yet"
 	}
 	if estimate := entry.EstimatedStart; estimate != nil {
 		row.EstimatedStart = &Estimate{StartEstimate: estimate, Message: show.Waits(estimate)}
@@ -148,7 +148,7 @@ func (b *builder) planRow(plan *v1.MovePlan) *Plan {
 	for i := range plan.Spec.Moves {
 		row.LostGPUSeconds += plan.Spec.Moves[i].LostGPUSeconds
 	}
-	if now, known := reschedule.CurrentCost(plan, b.view.Member, b.view.Now); known && !plan.Spec.Approved && !plan.Spec.Abort && !moveplan.Finished(plan) {
+	if now, known := reschedule.CurrentCost(plan, b.view.Member, b.view.Now); known && moveplan.MayBeApproved(plan) {
 		row.CostNow = rounded(now.GPUSeconds)
 	}
 	if plan.Status.Gain != nil {

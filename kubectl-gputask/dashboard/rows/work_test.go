@@ -47,7 +47,7 @@ func TestWhatAnEntrySays(t *testing.T) {
 		"what is not served": {
 			entry: analysis.LineEntry{Reason: "queue x does not exist", Refused: true}, reason: "queue x does not exist",
 		},
-		"what nobody has said anything about": {entry: analysis.LineEntry{}, reason: "the scheduler has not said anything about it yet"},
+		"what nobody has said anything about": {entry: analysis.LineEntry{}, reason: "the scheduler has not reported a reason yet"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -66,9 +66,9 @@ func (c Cause) Naming(job string) string {
 	case LikelyLater:
 		return "others are likely to go first, or to run longer than estimated"
 	case Restarted:
-		return "gpu-scheduler has been restarted and has planned anew"
+		return "gpu-scheduler was restarted and has made a new plan"
 	default:
-		return "others have taken GPUs that it was to get"
+		return "others have taken GPUs that were planned for it"
 	}
 }
 

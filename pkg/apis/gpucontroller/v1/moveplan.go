@@ -11,8 +11,8 @@ import (
 // MovePlan is a set of moves of running Pods of GPUTasks that makes room for a
 // task that fits nowhere, gives back whole GPUs, nodes and leaves, or gets a task off
 // GPUs that are not healthy. The
-// rescheduler proposes it, carries it out once it is approved, and keeps its
-// record in the status: whoever dies meanwhile, another one goes on from there.
+// rescheduler proposes it, carries it out once it is approved, and keeps a
+// record in the status, so that another instance can continue if it dies.
 //
 // +genclient
 // +genclient:nonNamespaced
@@ -46,10 +46,10 @@ type MovePlan struct {
 
 // MovePlanSpec is what is to be moved. Only approved and abort may be changed.
 //
-// +kubebuilder:validation:XValidation:rule="self.goal == oldSelf.goal && self.moves == oldSelf.moves && self.gain == oldSelf.gain && self.costGPUSeconds == oldSelf.costGPUSeconds && self.reason == oldSelf.reason",message="is immutable but for approved and abort: a plan that no longer applies is aborted, and another one is proposed"
-// +kubebuilder:validation:XValidation:rule="has(self.__for__) == has(oldSelf.__for__) && (!has(self.__for__) || self.__for__ == oldSelf.__for__) && has(self.places) == has(oldSelf.places) && (!has(self.places) || self.places == oldSelf.places)",message="is immutable but for approved and abort: a plan that no longer applies is aborted, and another one is proposed"
-// +kubebuilder:validation:XValidation:rule="self.approved || !oldSelf.approved",fieldPath=".approved",message="can't be taken back: set abort to stop the plan"
-// +kubebuilder:validation:XValidation:rule="self.abort || !oldSelf.abort",fieldPath=".abort",message="can't be taken back: the next plan is proposed by itself"
+// +kubebuilder:validation:XValidation:rule="self.goal == oldSelf.goal && self.moves == oldSelf.moves && self.gain == oldSelf.gain && self.costGPUSeconds == oldSelf.costGPUSeconds && self.reason == oldSelf.reason",message="is immutable, except for approved and abort: a plan that no longer applies is aborted, and another one is proposed"
+// +kubebuilder:validation:XValidation:rule="has(self.__for__) == has(oldSelf.__for__) && (!has(self.__for__) || self.__for__ == oldSelf.__for__) && has(self.places) == has(oldSelf.places) && (!has(self.places) || self.places == oldSelf.places)",message="is immutable, except for approved and abort: a plan that no longer applies is aborted, and another one is proposed"
+// +kubebuilder:validation:XValidation:rule="self.approved || !oldSelf.approved",fieldPath=".approved",message="can't be withdrawn: set abort to stop the plan"
+// +kubebuilder:validation:XValidation:rule="self.abort || !oldSelf.abort",fieldPath=".abort",message="can't be withdrawn: the rescheduler proposes a new plan"
 type MovePlanSpec struct {
 	// goal is what the moves are for: UnhealthyGPUs, a task that holds GPUs that are not
 	// healthy; PendingTask, a task that fits nowhere; Capacity, whole GPUs, nodes and leaves;
@@ -89,14 +89,14 @@ type MovePlanSpec struct {
 	// +required
 	Gain MoveGain `json:"gain"`
 
-	// approved lets the plan be carried out. The rescheduler sets it if the cost
-	// is within its limit; else a person does.
+	// approved lets the rescheduler carry out the plan. The rescheduler sets it if the cost
+	// is within its limit; otherwise a person does.
 	// +optional
 	// +kubebuilder:default=false
 	Approved bool `json:"approved"`
 
-	// abort stops the plan: no further Pod is moved. What has been moved stays
-	// where it is.
+	// abort stops the plan: no more Pods are moved. Pods that have been moved
+	// stay where they are.
 	// +optional
 	// +kubebuilder:default=false
 	Abort bool `json:"abort"`
@@ -212,13 +212,13 @@ type MoveGain struct {
 	// many more are free as a whole.
 	// +optional
 	GPUs int32 `json:"gpus"`
-	// nodes are those whose GPUs nobody uses any more.
+	// nodes are those whose GPUs are no longer in use.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024
 	// +kubebuilder:validation:items:MaxLength=253
 	Nodes []string `json:"nodes,omitempty"`
-	// domains are the leaves, racks and zones whose GPUs nobody uses any more.
+	// domains are the leaves, racks and zones whose GPUs are no longer in use.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024

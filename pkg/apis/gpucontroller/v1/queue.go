@@ -9,9 +9,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // from others when it needs it, and in which order its work starts. Queues form a tree: a
 // queue's guarantees, limits and weight are parts of its parent's.
 //
-// Pods are in a queue by the label falldio.com/queue, which spec.queue of a GPUTask sets; else
-// by the same label of their namespace; else they are in the only queue whose
-// namespaceSelector matches their namespace. Pods that ask for no GPUs are in none.
+// The queue of a Pod is in its label falldio.com/queue, which spec.queue of a GPUTask sets;
+// otherwise in the same label of its namespace; otherwise it is the only queue whose
+// namespaceSelector matches the namespace. Pods without GPUs have no queue.
 //
 // +genclient
 // +genclient:nonNamespaced
@@ -27,8 +27,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Waiting",type=string,JSONPath=`.status.summary.waiting`,description="GPUs that the queue's waiting Pods ask for"
 // +kubebuilder:printcolumn:name="Share",type=string,JSONPath=`.status.usage.factor`,description="Share of the GPU time used lately, over the share that is due by weight"
 // +kubebuilder:printcolumn:name="GPU-hours",type=string,JSONPath=`.status.usage.gpuHours`,priority=1,description="GPU time of the queue in all"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the queue works as its spec says"
-// +kubebuilder:printcolumn:name="Effective",type=string,JSONPath=`.status.conditions[?(@.type=="Effective")].status`,description="Whether the cluster has what the spec is about"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the queue works as specified"
+// +kubebuilder:printcolumn:name="Effective",type=string,JSONPath=`.status.conditions[?(@.type=="Effective")].status`,description="Whether all parts of the spec take effect in the cluster"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="What is wrong with the queue"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must have at most 63 lower-case letters, digits and '-', beginning and ending with a letter or digit, because it is the value of the label falldio.com/queue"
@@ -52,9 +52,9 @@ type GPUQueue struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.maxRuntimeSeconds) || !has(self.defaultRuntimeSeconds) || self.defaultRuntimeSeconds <= self.maxRuntimeSeconds",fieldPath=".defaultRuntimeSeconds",message="must not be greater than spec.maxRuntimeSeconds"
 // +kubebuilder:validation:XValidation:rule="!has(self.resources) || self.resources.all(t, t.gpu != '*' || !has(t.limit) || self.resources.filter(r, r.gpu != '*').map(r, r.guaranteed).sum() <= t.limit)",fieldPath=".resources",message="the limit of \"*\" counts all GPUs of the queue: it must not be less than what is guaranteed of the models together"
 type GPUQueueSpec struct {
-	// parent is the queue that this one is a part of. What it uses counts as used by the parent,
-	// too, so that the parent's limits hold for all of its children together. Default: none, the
-	// queue is a part of the cluster.
+	// parent is the queue that this one is a part of. Its GPUs also count for the parent, so that
+	// the parent's limits apply to all of its children together. Default: none, the queue is a
+	// part of the cluster.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a GPUQueue: lower-case letters, digits and '-', beginning and ending with a letter or digit, for example \"research\""
@@ -62,22 +62,22 @@ type GPUQueueSpec struct {
 
 	// namespaceSelector selects the namespaces whose Pods may use the queue, by the labels of the
 	// namespaces; the label kubernetes.io/metadata.name has the namespace's name. {} selects all.
-	// Default: none, as is right for a queue that only has children.
+	// Default: none, which suits a queue that only has children.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",fieldPath=".matchExpressions",message="each operator must be In or NotIn, with values, or Exists or DoesNotExist, without"
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// resources are the guarantees and limits, by GPU model. A card counts against the entry of
-	// its model and against that of "*", and both hold. Default: nothing is guaranteed, and
-	// nothing but the parent's limits holds.
+	// resources are the guarantees and limits, by GPU model. A GPU counts against the entry of
+	// its model and against that of "*", and both apply. Default: no guarantees, and only the
+	// parent's limits apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=gpu
 	// +kubebuilder:validation:MaxItems=64
 	Resources []GPUQueueResource `json:"resources,omitempty"`
 
-	// weight is the queue's part of the GPU time, relative to the other children of its parent
-	// that have work: of two queues with weights 1 and 3, one is due a quarter and the other one
+	// weight is the queue's fair share of the GPU time, relative to the other children of its
+	// parent that have work: of two queues with weights 1 and 3, one gets a quarter and the other
 	// three quarters. Default: 1.
 	// +optional
 	// +kubebuilder:default=1
@@ -85,27 +85,27 @@ type GPUQueueSpec struct {
 	// +kubebuilder:validation:Maximum=1000
 	Weight *int32 `json:"weight,omitempty"`
 
-	// maxRuntimeSeconds is for how long a task of the queue may run at most, all its runs together. A
+	// maxRuntimeSeconds is how long a task of the queue may run, all its runs together. A
 	// task that declares more, with spec.maxRuntimeSeconds or the annotation
 	// falldio.com/max-runtime-seconds of other Pods, does not start; a GPUTask that declares nothing
-	// is stopped then, and fails. A lower limit counts for runs that begin later, a higher one at
-	// once. Of a queue's and its ancestors', the least holds. Default: no limit.
+	// is stopped after that time, and fails. A lower limit applies to runs that start later, a higher
+	// one at once. The lowest limit of the queue and its ancestors applies. Default: no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	MaxRuntimeSeconds *int64 `json:"maxRuntimeSeconds,omitempty"`
 
-	// defaultRuntimeSeconds is what the scheduler plans with for tasks of the queue that declare no
-	// maxRuntimeSeconds. They are not stopped then. Default: that of the parent, else
-	// maxRuntimeSeconds, else a prediction from what ran before.
+	// defaultRuntimeSeconds is the run time that the scheduler assumes for tasks of the queue that
+	// declare no maxRuntimeSeconds. They are not stopped after it. Default: that of the parent, else
+	// maxRuntimeSeconds, else a prediction from earlier tasks.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	DefaultRuntimeSeconds *int64 `json:"defaultRuntimeSeconds,omitempty"`
 
 	// priorities are the PriorityClasses that Pods of the queue may have. A Pod whose PriorityClass
-	// is not listed does not start in the queue; list the cluster's default class, or "" for Pods
-	// without one, if Pods are to do without naming one. Default: those of the parent, else all.
+	// is not listed does not start in the queue. To accept Pods that name no class, list the
+	// cluster's default class, or "" if there is none. Default: those of the parent, else all.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -113,9 +113,9 @@ type GPUQueueSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(p, p == '' || p.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))",message="must be names of PriorityClasses, for example \"gpu-high-priority\", or \"\" for Pods without one"
 	Priorities []string `json:"priorities,omitempty"`
 
-	// reclaim says how GPUs that this queue has borrowed, which are those beyond its guarantee, are
-	// taken back by queues that are below theirs. Default: that of the parent, else Any at once, with a
-	// notice of 60 seconds.
+	// reclaim says how queues that are below their guarantee reclaim GPUs that this queue has
+	// borrowed, which are those beyond its guarantee. Default: that of the parent, else Any at once,
+	// with a notice of 60 seconds.
 	// +optional
 	Reclaim *GPUQueueReclaim `json:"reclaim,omitempty"`
 }
@@ -135,35 +135,34 @@ type GPUQueueResource struct {
 	GPU string `json:"gpu"`
 
 	// guaranteed is how many GPUs the queue gets whenever it has work for them: while it holds
-	// fewer, its work comes first, and GPUs that others have borrowed are taken back for it.
-	// While it has no work for them, others may borrow them. What the children of a queue are
-	// guaranteed is a part of what the queue is. Default: 0.
+	// fewer, its work comes first, and GPUs that others have borrowed are reclaimed for it.
+	// While it has no work for them, others may borrow them. The guarantees of children are parts
+	// of the guarantee of their parent. Default: 0.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	Guaranteed int32 `json:"guaranteed"`
 
-	// limit is how many GPUs the queue and its children hold at most, borrowed ones included.
-	// Default: no limit but the parent's.
+	// limit is the maximum number of GPUs that the queue and its children hold, including borrowed
+	// ones. Default: only the parent's limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	Limit *int32 `json:"limit,omitempty"`
 }
 
-// GPUQueueReclaim says how GPUs that a queue has borrowed are taken back. It does not limit
+// GPUQueueReclaim says how GPUs that a queue has borrowed are reclaimed. It does not limit
 // preemption for tasks of a higher priority in the queue itself.
 type GPUQueueReclaim struct {
-	// policy says for whom: Any, for all tasks of queues that are below their guarantee;
-	// LowerPriority, only for such tasks if their priority is higher than that of the
-	// task that is stopped; Never, borrowed GPUs come back when the tasks on them have ended.
-	// Default: Any.
+	// policy says for which tasks: Any, for all tasks of queues that are below their guarantee;
+	// LowerPriority, only for those of higher priority than the task that is stopped; Never,
+	// borrowed GPUs are not reclaimed before the tasks on them end. Default: Any.
 	// +optional
 	// +kubebuilder:default=Any
 	Policy ReclaimPolicy `json:"policy,omitempty"`
 
-	// minRuntimeSeconds is how long a task on borrowed GPUs runs at least before it may be
+	// minRuntimeSeconds is the minimum run time of a task on borrowed GPUs before it may be
 	// stopped for this reason, at most a week. Default: 0.
 	// +optional
 	// +kubebuilder:default=0
@@ -171,7 +170,7 @@ type GPUQueueReclaim struct {
 	// +kubebuilder:validation:Maximum=604800
 	MinRuntimeSeconds *int32 `json:"minRuntimeSeconds,omitempty"`
 
-	// noticeSeconds is how long a task goes on after it has been told, by the annotation
+	// noticeSeconds is how long a task continues after the notice, the annotation
 	// falldio.com/checkpoint-requested on its Pods, at most an hour. A task with a checkpoint mode
 	// may have more time, and is stopped earlier if it has saved its work. Default: 60.
 	// +optional
@@ -201,7 +200,7 @@ const (
 	DefaultReclaimNoticeSeconds     int32 = 60
 )
 
-// ConditionQueueReady is True while the queue works as its spec says, and otherwise False with
+// ConditionQueueReady is True while the queue works as specified, and otherwise False with
 // one of the reasons below.
 const ConditionQueueReady = "Ready"
 
@@ -264,8 +263,8 @@ type GPUQueueStatus struct {
 	// +optional
 	Usage *GPUQueueTime `json:"usage,omitempty"`
 
-	// running is how many tasks of the queue and its children hold GPUs. Other Pods count as one
-	// for each gang, or each for itself.
+	// running is how many tasks of the queue and its children hold GPUs. Other gangs and Pods
+	// count as one task each.
 	// +optional
 	Running int32 `json:"running"`
 
@@ -289,7 +288,7 @@ type GPUQueueSummary struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Used string `json:"used,omitempty"`
-	// borrowed are the GPUs of these that are beyond the guarantee.
+	// borrowed are those of these GPUs that are beyond the guarantee.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Borrowed string `json:"borrowed,omitempty"`
@@ -311,7 +310,7 @@ type GPUQueueUsed struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=32
 	Used string `json:"used"`
-	// borrowed are the GPUs of these that are beyond the guarantee.
+	// borrowed are those of these GPUs that are beyond the guarantee.
 	// +required
 	// +kubebuilder:validation:MaxLength=32
 	Borrowed string `json:"borrowed"`
@@ -323,8 +322,8 @@ type GPUQueueUsed struct {
 
 // GPUQueueTime is how much GPU time a queue and its children have used.
 type GPUQueueTime struct {
-	// gpuSeconds is the GPU time, in which what was used long ago counts less: half after each
-	// half-life. Fair share is decided by it.
+	// gpuSeconds is the GPU time with decay: it counts half after each half-life. It decides fair
+	// share.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	GPUSeconds int64 `json:"gpuSeconds"`
@@ -339,9 +338,9 @@ type GPUQueueTime struct {
 	// asOf is up to when the GPU time was counted. gpuSeconds has decayed to this time.
 	// +required
 	AsOf metav1.Time `json:"asOf"`
-	// factor is the queue's share of gpuSeconds over the share that is due by its
-	// weight, for example "0.80": below 1, its work starts sooner than that of others. It is absent
-	// while nothing was used.
+	// factor is the queue's share of gpuSeconds relative to its share by weight, for example
+	// "0.80": below 1, its work starts sooner than that of others. It is absent while no GPU time
+	// was used.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Factor string `json:"factor,omitempty"`

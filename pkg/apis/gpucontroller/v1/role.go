@@ -5,8 +5,8 @@ package v1
 
 import corev1 "k8s.io/api/core/v1"
 
-// Role is one kind of Pods of a task, such as its launcher, its workers or its learners. What a
-// role leaves out is taken from the task's spec.
+// Role is one kind of Pods of a task, such as its launcher, its workers or its learners. Fields that a
+// role leaves out are taken from the task's spec.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || self.memory == oldSelf.memory || string(self.memory) == oldSelf.memory || self.memory == string(oldSelf.memory))",fieldPath=".memory",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu || string(self.cpu) == oldSelf.cpu || self.cpu == string(oldSelf.cpu))",fieldPath=".cpu",message="is immutable: delete the task and recreate it"
@@ -34,7 +34,7 @@ type Role struct {
 	// +kubebuilder:validation:Maximum=4096
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// gpu-amount is what each Pod of the role gets of GPUs, as in the task's spec, or "0" for none.
+	// gpu-amount is the number of GPUs of each Pod of the role, as in the task's spec, or "0" for none.
 	// Default: that of the task.
 	// +optional
 	// +kubebuilder:validation:Type=""
@@ -56,7 +56,7 @@ type Role struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must be a GPU model as in the node label falldio.com/gpu: letters, digits, '-', '_' and '.', beginning and ending with a letter or digit, for example \"rtx4090\""
 	GPU string `json:"gpu,omitempty"`
 
-	// gpuMemory is the least memory that each GPU must have. Default: that of the task.
+	// gpuMemory is the minimum memory of each GPU. Default: that of the task.
 	// +optional
 	// +kubebuilder:validation:Type=""
 	// +kubebuilder:validation:XIntOrString
@@ -91,7 +91,7 @@ type Role struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.containers) || size(self.spec.containers) <= 1 || self.spec.containers.exists(c, c.name == 'gpu-task')",fieldPath=".spec.containers",message="one of several containers must be named \"gpu-task\": it is the one that gets the GPUs"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.containers) || self.spec.containers.all(c, c.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".spec.containers",message="every container's name must consist of lower-case letters, digits and '-', beginning and ending with a letter or digit, for example \"gpu-task\""
-	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.restartPolicy) || self.spec.restartPolicy in ['', 'Never', 'OnFailure']",fieldPath=".spec.restartPolicy",message="must be Never or OnFailure: a task comes to an end"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.restartPolicy) || self.spec.restartPolicy in ['', 'Never', 'OnFailure']",fieldPath=".spec.restartPolicy",message="must be Never or OnFailure: tasks run to completion"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.nodeName) || self.spec.nodeName == ''",fieldPath=".spec.nodeName",message="must be empty: it would bypass the scheduler; use nodeSelector with the label kubernetes.io/hostname"
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 
@@ -99,7 +99,7 @@ type Role struct {
 	// +optional
 	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
 
-	// failureRules say what to do about particular ends of the role's Pods. They replace those of
+	// failureRules say what to do when Pods of the role end in particular ways. They replace those of
 	// the task. Default: those of the task.
 	// +optional
 	// +listType=atomic
@@ -108,9 +108,9 @@ type Role struct {
 	FailureRules []FailureRule `json:"failureRules,omitempty"`
 }
 
-// SuccessPolicy says when a task has succeeded before all its Pods have.
+// SuccessPolicy says when a task succeeds before all its Pods have succeeded.
 type SuccessPolicy struct {
-	// rules: the task has succeeded when one of them is met. The Pods that still run are stopped.
+	// rules: the task succeeds as soon as one of them is met. Pods that are still running are stopped.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1

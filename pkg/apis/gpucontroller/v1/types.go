@@ -47,9 +47,9 @@ type GPUTask struct {
 	Status GPUTaskStatus `json:"status,omitempty"`
 }
 
-// GPUTaskSpec is what a task asks for. What it needs to run (GPUs, CPU,
-// memory, Pods, dependencies) is immutable: delete the task and recreate it
-// to change it. template, priority, queue and checkpoint can be changed while the task is suspended.
+// GPUTaskSpec is what a task asks for. GPUs, CPU, memory, the number of Pods and
+// dependencies are immutable: to change them, delete the task and recreate it.
+// template, priority, queue and checkpoint can be changed while the task is suspended.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || self.memory == oldSelf.memory || string(self.memory) == oldSelf.memory || self.memory == string(oldSelf.memory))",fieldPath=".memory",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu || string(self.cpu) == oldSelf.cpu || self.cpu == string(oldSelf.cpu))",fieldPath=".cpu",message="is immutable: delete the task and recreate it"
@@ -75,7 +75,7 @@ type GPUTask struct {
 // +kubebuilder:validation:XValidation:rule="has(self.topology) == has(oldSelf.topology) && (!has(self.topology) || self.topology == oldSelf.topology)",fieldPath=".topology",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || self.minAvailable <= self.replicas",fieldPath=".minAvailable",message="must not be greater than spec.replicas, the number of Pods of the task"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxReplicas) || self.replicas <= self.maxReplicas",fieldPath=".replicas",message="must not be greater than spec.maxReplicas"
-// +kubebuilder:validation:XValidation:rule="!has(self.maxReplicas) || has(self.minAvailable)",fieldPath=".maxReplicas",message="needs minAvailable, the least number of Pods that the task can do with"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxReplicas) || has(self.minAvailable)",fieldPath=".maxReplicas",message="needs minAvailable, the minimum number of Pods that the task can run with"
 // +kubebuilder:validation:XValidation:rule="!has(self.completions) || !has(self.minAvailable) && !has(self.maxReplicas) && !has(self.topology)",fieldPath=".completions",message="can't be combined with minAvailable, maxReplicas and topology: the Pods of an array run independently of each other"
 // +kubebuilder:validation:XValidation:rule="!has(self.completions) || self.replicas <= 1000",fieldPath=".replicas",message="must be at most 1000 in an array"
 // +kubebuilder:validation:XValidation:rule="!has(self.completions) || self.onLostPod == 'Replace'",fieldPath=".onLostPod",message="RestartTask can't be combined with completions: the Pods of an array run independently of each other"
@@ -131,11 +131,12 @@ type GPUTaskSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must be a GPU model as in the node label falldio.com/gpu: letters, digits, '-', '_' and '.', beginning and ending with a letter or digit, for example \"rtx4090\""
 	GPU string `json:"gpu,omitempty"`
 
-	// gpu-amount is what each Pod gets of GPUs: a whole number of them from 1
+	// gpu-amount is the number of GPUs that each Pod gets: a whole number from 1
 	// to 9999, all on one node, or a share of one GPU from "0.01" to "0.99" in
 	// steps of 0.01, in quotes, for example "0.5". Shares of one
-	// card never add up to more than the card; what a Pod really uses of it,
-	// nothing limits. Shares need gpu-scheduler: the stock kube-scheduler does
+	// GPU never add up to more than the GPU. A Pod is limited to its share only on
+	// nodes with NVIDIA's MPS. Shares need
+	// gpu-scheduler: the stock kube-scheduler does
 	// not know that shares and whole GPUs are the same cards. With gpuProfile it
 	// is a whole number of MIG slices. Default: "1". Immutable.
 	// +optional
@@ -175,7 +176,7 @@ type GPUTaskSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a GPUQueue: lower-case letters, digits and '-', beginning and ending with a letter or digit, for example \"research\""
 	Queue string `json:"queue,omitempty"`
 
-	// gpuMemory is the least memory that each GPU must have, as a quantity of
+	// gpuMemory is the minimum memory of each GPU, as a quantity of
 	// bytes with its unit, from 256Mi to 16Ti. It is compared with the node label
 	// falldio.com/gpu-memory (MiB). Cards hold a little less than their name
 	// says in binary units: an H100 "80GB" has 81559Mi, so ask for "80G", not
@@ -215,34 +216,35 @@ type GPUTaskSpec struct {
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
 
 	// maxReplicas makes a gang elastic: replicas can be changed while the task runs, up to this
-	// number, with "kubectl scale", too. The Pods with the highest indexes go first. Programs learn
-	// about members that come and go from the framework, such as torchrun. It needs minAvailable.
+	// number, also with "kubectl scale". The Pods with the highest indexes are removed first. The
+	// framework, such as torchrun, tells programs about members that join and leave. It needs minAvailable.
 	// Default: replicas is immutable. Immutable.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4096
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
 
-	// completions makes the task an array: that many Pods, 1 to 10000, each with an index from 0 in
-	// the label falldio.com/index and the environment variable JOB_COMPLETION_INDEX, have to
-	// succeed, of which replicas, at most 1000, run at the same time. They run independently of each other, each
-	// as soon as there is room for it. replicas can be changed at any time, with "kubectl scale",
-	// too. A Pod that fails is restarted by itself. Default: no array. Immutable.
+	// completions makes the task an array and is the number of Pods that have to succeed, 1 to 10000. Each
+	// has an index from 0 in the label falldio.com/index and the environment variable
+	// JOB_COMPLETION_INDEX. replicas, at most 1000, is the number of Pods that run at the same time.
+	// They run independently of each other, each as soon as there is room for it. replicas can be
+	// changed at any time, also with "kubectl scale". A Pod that fails is restarted on its own. Default: no array.
+	// Immutable.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	Completions *int32 `json:"completions,omitempty"`
 
 	// backoffLimitPerIndex is how many failures of each Pod of an array are retried before its
-	// index fails, 0 to 1000. The other indexes go on; at the end, the task fails if one of them
-	// has failed. backoffLimit then has no effect. Default: no limit but backoffLimit, and
+	// index fails, 0 to 1000. The other indexes continue; at the end, the task fails if any index
+	// has failed. backoffLimit then has no effect. Default: only backoffLimit applies, and
 	// the task fails as a whole. Immutable.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	BackoffLimitPerIndex *int32 `json:"backoffLimitPerIndex,omitempty"`
 
-	// maxFailedIndexes is how many indexes of an array may fail before the task fails at once. It
+	// maxFailedIndexes is how many indexes of an array may fail; one more, and the task fails at once. It
 	// needs backoffLimitPerIndex. Default: any number.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -251,9 +253,9 @@ type GPUTaskSpec struct {
 
 	// roles are the kinds of Pods of a gang that is made of several: a launcher and workers, or
 	// actors and learners. All Pods of all roles start together or not at all. Within a role, ranks
-	// and indexes are as in a gang of its own, and the first Pod of the first role is the leader,
-	// whose address all Pods have in the environment variable GPUTASK_LEADER_ADDR. What a role
-	// leaves out is taken from this spec. Default: all Pods are equal. Immutable, but for the
+	// and indexes are as in a gang of its own. The first Pod of the first role is the leader; all
+	// Pods have its address in the environment variable GPUTASK_LEADER_ADDR. Fields that a role
+	// leaves out are taken from this spec. Default: all Pods are equal. Immutable, except for the
 	// templates while the task is suspended.
 	// +optional
 	// +listType=map
@@ -262,8 +264,8 @@ type GPUTaskSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Roles []Role `json:"roles,omitempty"`
 
-	// successPolicy says when the task has succeeded before all its Pods have: when its launcher
-	// has, for example. Default: all Pods must succeed. Immutable.
+	// successPolicy lets the task succeed before all its Pods have succeeded, for example as soon as
+	// its launcher has. Default: all Pods must succeed. Immutable.
 	// +optional
 	SuccessPolicy *SuccessPolicy `json:"successPolicy,omitempty"`
 
@@ -293,13 +295,13 @@ type GPUTaskSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.containers) || size(self.spec.containers) <= 1 || self.spec.containers.exists(c, c.name == 'gpu-task')",fieldPath=".spec.containers",message="one of several containers must be named \"gpu-task\": it is the one that gets the GPUs"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.containers) || self.spec.containers.all(c, c.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".spec.containers",message="every container's name must consist of lower-case letters, digits and '-', beginning and ending with a letter or digit, for example \"gpu-task\""
-	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.restartPolicy) || self.spec.restartPolicy in ['', 'Never', 'OnFailure']",fieldPath=".spec.restartPolicy",message="must be Never or OnFailure: a task comes to an end"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.restartPolicy) || self.spec.restartPolicy in ['', 'Never', 'OnFailure']",fieldPath=".spec.restartPolicy",message="must be Never or OnFailure: tasks run to completion"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.nodeName) || self.spec.nodeName == ''",fieldPath=".spec.nodeName",message="must be empty: it would bypass the scheduler; use nodeSelector with the label kubernetes.io/hostname"
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 
 	// dependsOn lists up to 32 tasks of the same namespace that this task waits
-	// for before its Pods are created. A task that does not exist is waited
-	// for. Once started, a task no longer looks at its dependencies. Default:
+	// for before its Pods are created, even for those that do not exist yet.
+	// Once the task has started, dependencies have no effect. Default:
 	// none. Immutable.
 	// +optional
 	// +listType=map
@@ -309,13 +311,13 @@ type GPUTaskSpec struct {
 
 	// failurePolicy says what is restarted when a Pod of a gang fails:
 	// RestartTask, all Pods of the task, or RestartPod, the failed Pod only.
-	// failureRules take precedence. It has no effect on an array, of which only the failed Pod is
+	// failureRules take precedence. It has no effect on an array, where only the failed Pod is
 	// restarted. Default: RestartTask. Immutable.
 	// +optional
 	// +kubebuilder:default=RestartTask
 	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
 
-	// failureRules say what to do about particular ends of Pods; the first rule that matches is
+	// failureRules say what to do when Pods end in particular ways; the first rule that matches is
 	// applied. Default: none, so that failurePolicy and onLostPod apply. Immutable.
 	// +optional
 	// +listType=atomic
@@ -323,8 +325,8 @@ type GPUTaskSpec struct {
 	FailureRules []FailureRule `json:"failureRules,omitempty"`
 
 	// onLostPod says what to do when a running gang loses a Pod that has not failed: with its node,
-	// by preemption or eviction, or because somebody deleted it. Replace: the Pod is replaced by
-	// itself, for gangs that can wait for a member. RestartTask: all Pods start again, for gangs
+	// by preemption or eviction, or because somebody deleted it. Replace: only that Pod is replaced,
+	// for gangs that can wait for a member. RestartTask: all Pods start again, for gangs
 	// whose members would hang. Neither counts as a failure. Default: Replace. Immutable.
 	// +optional
 	// +kubebuilder:default=Replace
@@ -348,11 +350,11 @@ type GPUTaskSpec struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// maxRuntimeSeconds is for how many seconds the task may be Running, all its runs together;
+	// maxRuntimeSeconds is how many seconds the task may be Running, in all its runs together;
 	// then it is stopped and fails. Time spent waiting for GPUs, for dependencies or suspended
-	// does not count. The Pods have what is left of it, when they are created, in the annotation
-	// falldio.com/max-runtime-seconds. Who may update GPUQueues may raise it at any time, others
-	// only while the task is suspended. Default: no limit but that of the task's GPUQueue.
+	// does not count. When Pods are created, the rest of that time is in their annotation
+	// falldio.com/max-runtime-seconds. Users who may update GPUQueues can raise it at any time, others
+	// only while the task is suspended. Default: only the limit of the task's GPUQueue.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
@@ -372,8 +374,8 @@ type GPUTaskSpec struct {
 	Rescheduling *Rescheduling `json:"rescheduling,omitempty"`
 
 	// unreachableNodeTimeoutSeconds is how long a node must have been unreachable before the task's
-	// Pods on it that are to be deleted are deleted by force and replaced. Nobody knows then whether
-	// they have stopped: set it only if the task can bear that a Pod runs twice for a while. Default:
+	// terminating Pods on it are deleted by force and replaced. They may still be running
+	// then: set it only if the task tolerates that a Pod runs twice for a while. Default:
 	// --default-unreachable-node-timeout-seconds of gpu-controller, which by default sets no limit:
 	// such a Pod is replaced when its node is back, is deleted, or has the taint
 	// node.kubernetes.io/out-of-service.
@@ -397,7 +399,7 @@ type GPUTaskSpec struct {
 	// +optional
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 
-	// suspend stops the task without finishing it: true deletes its running
+	// suspend stops the task until it is resumed: true deletes its running
 	// Pods, false recreates them. Pods that have succeeded stay. Default:
 	// false.
 	// +optional
@@ -416,7 +418,7 @@ type Topology struct {
 	Level string `json:"level"`
 
 	// mode says what happens when the gang fits into no single domain now:
-	// Required, it waits; Preferred, it is placed all the same.
+	// Required, it waits; Preferred, it is placed anyway.
 	// Default: Preferred.
 	// +optional
 	// +kubebuilder:default=Preferred
@@ -521,8 +523,8 @@ type Dependency struct {
 	Condition DependencyCondition `json:"condition,omitempty"`
 
 	// onFailure says what happens when the other task fails, so that the
-	// condition can no longer come true: Fail, this task fails as well; Ignore,
-	// this task starts all the same. It has no effect with the condition
+	// condition can no longer be met: Fail, this task fails as well; Ignore,
+	// this task starts anyway. It has no effect with the condition
 	// Finished. Default: Fail.
 	// +optional
 	// +kubebuilder:default=Fail

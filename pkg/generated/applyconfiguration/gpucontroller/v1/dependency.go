@@ -21,8 +21,8 @@ type DependencyApplyConfiguration struct {
 	// succeeded or failed. Default: Succeeded.
 	Condition *gpucontrollerv1.DependencyCondition `json:"condition,omitempty"`
 	// onFailure says what happens when the other task fails, so that the
-	// condition can no longer come true: Fail, this task fails as well; Ignore,
-	// this task starts all the same. It has no effect with the condition
+	// condition can no longer be met: Fail, this task fails as well; Ignore,
+	// this task starts anyway. It has no effect with the condition
 	// Finished. Default: Fail.
 	OnFailure *gpucontrollerv1.DependencyFailureAction `json:"onFailure,omitempty"`
 }

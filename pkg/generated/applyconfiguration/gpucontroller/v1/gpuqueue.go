@@ -18,9 +18,9 @@ import (
 // from others when it needs it, and in which order its work starts. Queues form a tree: a
 // queue's guarantees, limits and weight are parts of its parent's.
 //
-// Pods are in a queue by the label falldio.com/queue, which spec.queue of a GPUTask sets; else
-// by the same label of their namespace; else they are in the only queue whose
-// namespaceSelector matches their namespace. Pods that ask for no GPUs are in none.
+// The queue of a Pod is in its label falldio.com/queue, which spec.queue of a GPUTask sets;
+// otherwise in the same label of its namespace; otherwise it is the only queue whose
+// namespaceSelector matches the namespace. Pods without GPUs have no queue.
 type GPUQueueApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:",inline"`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

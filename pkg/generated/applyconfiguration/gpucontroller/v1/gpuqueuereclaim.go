@@ -12,18 +12,17 @@ import (
 // GPUQueueReclaimApplyConfiguration represents a declarative configuration of the GPUQueueReclaim type for use
 // with apply.
 //
-// GPUQueueReclaim says how GPUs that a queue has borrowed are taken back. It does not limit
+// GPUQueueReclaim says how GPUs that a queue has borrowed are reclaimed. It does not limit
 // preemption for tasks of a higher priority in the queue itself.
 type GPUQueueReclaimApplyConfiguration struct {
-	// policy says for whom: Any, for all tasks of queues that are below their guarantee;
-	// LowerPriority, only for such tasks if their priority is higher than that of the
-	// task that is stopped; Never, borrowed GPUs come back when the tasks on them have ended.
-	// Default: Any.
+	// policy says for which tasks: Any, for all tasks of queues that are below their guarantee;
+	// LowerPriority, only for those of higher priority than the task that is stopped; Never,
+	// borrowed GPUs are not reclaimed before the tasks on them end. Default: Any.
 	Policy *gpucontrollerv1.ReclaimPolicy `json:"policy,omitempty"`
-	// minRuntimeSeconds is how long a task on borrowed GPUs runs at least before it may be
+	// minRuntimeSeconds is the minimum run time of a task on borrowed GPUs before it may be
 	// stopped for this reason, at most a week. Default: 0.
 	MinRuntimeSeconds *int32 `json:"minRuntimeSeconds,omitempty"`
-	// noticeSeconds is how long a task goes on after it has been told, by the annotation
+	// noticeSeconds is how long a task continues after the notice, the annotation
 	// falldio.com/checkpoint-requested on its Pods, at most an hour. A task with a checkpoint mode
 	// may have more time, and is stopped earlier if it has saved its work. Default: 60.
 	NoticeSeconds *int32 `json:"noticeSeconds,omitempty"`

@@ -14,12 +14,12 @@ type GPUQueueResourceApplyConfiguration struct {
 	// of all models together, including those that have an entry of their own.
 	GPU *string `json:"gpu,omitempty"`
 	// guaranteed is how many GPUs the queue gets whenever it has work for them: while it holds
-	// fewer, its work comes first, and GPUs that others have borrowed are taken back for it.
-	// While it has no work for them, others may borrow them. What the children of a queue are
-	// guaranteed is a part of what the queue is. Default: 0.
+	// fewer, its work comes first, and GPUs that others have borrowed are reclaimed for it.
+	// While it has no work for them, others may borrow them. The guarantees of children are parts
+	// of the guarantee of their parent. Default: 0.
 	Guaranteed *int32 `json:"guaranteed,omitempty"`
-	// limit is how many GPUs the queue and its children hold at most, borrowed ones included.
-	// Default: no limit but the parent's.
+	// limit is the maximum number of GPUs that the queue and its children hold, including borrowed
+	// ones. Default: only the parent's limit.
 	Limit *int32 `json:"limit,omitempty"`
 }
 

@@ -14,39 +14,39 @@ import (
 //
 // GPUQueueSpec is what a queue gets, and who may use it.
 type GPUQueueSpecApplyConfiguration struct {
-	// parent is the queue that this one is a part of. What it uses counts as used by the parent,
-	// too, so that the parent's limits hold for all of its children together. Default: none, the
-	// queue is a part of the cluster.
+	// parent is the queue that this one is a part of. Its GPUs also count for the parent, so that
+	// the parent's limits apply to all of its children together. Default: none, the queue is a
+	// part of the cluster.
 	Parent *string `json:"parent,omitempty"`
 	// namespaceSelector selects the namespaces whose Pods may use the queue, by the labels of the
 	// namespaces; the label kubernetes.io/metadata.name has the namespace's name. {} selects all.
-	// Default: none, as is right for a queue that only has children.
+	// Default: none, which suits a queue that only has children.
 	NamespaceSelector *metav1.LabelSelectorApplyConfiguration `json:"namespaceSelector,omitempty"`
-	// resources are the guarantees and limits, by GPU model. A card counts against the entry of
-	// its model and against that of "*", and both hold. Default: nothing is guaranteed, and
-	// nothing but the parent's limits holds.
+	// resources are the guarantees and limits, by GPU model. A GPU counts against the entry of
+	// its model and against that of "*", and both apply. Default: no guarantees, and only the
+	// parent's limits apply.
 	Resources []GPUQueueResourceApplyConfiguration `json:"resources,omitempty"`
-	// weight is the queue's part of the GPU time, relative to the other children of its parent
-	// that have work: of two queues with weights 1 and 3, one is due a quarter and the other one
+	// weight is the queue's fair share of the GPU time, relative to the other children of its
+	// parent that have work: of two queues with weights 1 and 3, one gets a quarter and the other
 	// three quarters. Default: 1.
 	Weight *int32 `json:"weight,omitempty"`
-	// maxRuntimeSeconds is for how long a task of the queue may run at most, all its runs together. A
+	// maxRuntimeSeconds is how long a task of the queue may run, all its runs together. A
 	// task that declares more, with spec.maxRuntimeSeconds or the annotation
 	// falldio.com/max-runtime-seconds of other Pods, does not start; a GPUTask that declares nothing
-	// is stopped then, and fails. A lower limit counts for runs that begin later, a higher one at
-	// once. Of a queue's and its ancestors', the least holds. Default: no limit.
+	// is stopped after that time, and fails. A lower limit applies to runs that start later, a higher
+	// one at once. The lowest limit of the queue and its ancestors applies. Default: no limit.
 	MaxRuntimeSeconds *int64 `json:"maxRuntimeSeconds,omitempty"`
-	// defaultRuntimeSeconds is what the scheduler plans with for tasks of the queue that declare no
-	// maxRuntimeSeconds. They are not stopped then. Default: that of the parent, else
-	// maxRuntimeSeconds, else a prediction from what ran before.
+	// defaultRuntimeSeconds is the run time that the scheduler assumes for tasks of the queue that
+	// declare no maxRuntimeSeconds. They are not stopped after it. Default: that of the parent, else
+	// maxRuntimeSeconds, else a prediction from earlier tasks.
 	DefaultRuntimeSeconds *int64 `json:"defaultRuntimeSeconds,omitempty"`
 	// priorities are the PriorityClasses that Pods of the queue may have. A Pod whose PriorityClass
-	// is not listed does not start in the queue; list the cluster's default class, or "" for Pods
-	// without one, if Pods are to do without naming one. Default: those of the parent, else all.
+	// is not listed does not start in the queue. To accept Pods that name no class, list the
+	// cluster's default class, or "" if there is none. Default: those of the parent, else all.
 	Priorities []string `json:"priorities,omitempty"`
-	// reclaim says how GPUs that this queue has borrowed, which are those beyond its guarantee, are
-	// taken back by queues that are below theirs. Default: that of the parent, else Any at once, with a
-	// notice of 60 seconds.
+	// reclaim says how queues that are below their guarantee reclaim GPUs that this queue has
+	// borrowed, which are those beyond its guarantee. Default: that of the parent, else Any at once,
+	// with a notice of 60 seconds.
 	Reclaim *GPUQueueReclaimApplyConfiguration `json:"reclaim,omitempty"`
 }
 

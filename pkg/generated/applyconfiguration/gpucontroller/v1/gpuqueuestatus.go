@@ -25,8 +25,8 @@ type GPUQueueStatusApplyConfiguration struct {
 	Resources []GPUQueueUsedApplyConfiguration `json:"resources,omitempty"`
 	// usage is how much GPU time the queue and its children have used.
 	Usage *GPUQueueTimeApplyConfiguration `json:"usage,omitempty"`
-	// running is how many tasks of the queue and its children hold GPUs. Other Pods count as one
-	// for each gang, or each for itself.
+	// running is how many tasks of the queue and its children hold GPUs. Other gangs and Pods
+	// count as one task each.
 	Running *int32 `json:"running,omitempty"`
 	// waiting is how many tasks of the queue and its children wait for GPUs, counted in the same way.
 	Waiting *int32 `json:"waiting,omitempty"`

@@ -17,7 +17,7 @@ type GPUQueueSummaryApplyConfiguration struct {
 	Limit *string `json:"limit,omitempty"`
 	// used are the GPUs that the queue and its children hold, of all models together.
 	Used *string `json:"used,omitempty"`
-	// borrowed are the GPUs of these that are beyond the guarantee.
+	// borrowed are those of these GPUs that are beyond the guarantee.
 	Borrowed *string `json:"borrowed,omitempty"`
 	// waiting are the GPUs that their waiting Pods ask for, of all models together.
 	Waiting *string `json:"waiting,omitempty"`

@@ -14,8 +14,8 @@ import (
 //
 // GPUQueueTime is how much GPU time a queue and its children have used.
 type GPUQueueTimeApplyConfiguration struct {
-	// gpuSeconds is the GPU time, in which what was used long ago counts less: half after each
-	// half-life. Fair share is decided by it.
+	// gpuSeconds is the GPU time with decay: it counts half after each half-life. It decides fair
+	// share.
 	GPUSeconds *int64 `json:"gpuSeconds,omitempty"`
 	// ownGPUSeconds is the part of the queue's own Pods in it, without its children's.
 	OwnGPUSeconds *int64 `json:"ownGPUSeconds,omitempty"`
@@ -23,9 +23,9 @@ type GPUQueueTimeApplyConfiguration struct {
 	HalfLifeSeconds *int64 `json:"halfLifeSeconds,omitempty"`
 	// asOf is up to when the GPU time was counted. gpuSeconds has decayed to this time.
 	AsOf *metav1.Time `json:"asOf,omitempty"`
-	// factor is the queue's share of gpuSeconds over the share that is due by its
-	// weight, for example "0.80": below 1, its work starts sooner than that of others. It is absent
-	// while nothing was used.
+	// factor is the queue's share of gpuSeconds relative to its share by weight, for example
+	// "0.80": below 1, its work starts sooner than that of others. It is absent while no GPU time
+	// was used.
 	Factor *string `json:"factor,omitempty"`
 	// gpuHours is the GPU time since the queue was created, without decay, for example "1234.500".
 	GPUHours *string `json:"gpuHours,omitempty"`

@@ -16,7 +16,7 @@ type GPUQueueUsedApplyConfiguration struct {
 	GPU *string `json:"gpu,omitempty"`
 	// used are the GPUs that they hold.
 	Used *string `json:"used,omitempty"`
-	// borrowed are the GPUs of these that are beyond the guarantee.
+	// borrowed are those of these GPUs that are beyond the guarantee.
 	Borrowed *string `json:"borrowed,omitempty"`
 	// waiting are the GPUs that Pods without a node ask for.
 	Waiting *string `json:"waiting,omitempty"`

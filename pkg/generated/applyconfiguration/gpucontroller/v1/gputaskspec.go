@@ -13,9 +13,9 @@ import (
 // GPUTaskSpecApplyConfiguration represents a declarative configuration of the GPUTaskSpec type for use
 // with apply.
 //
-// GPUTaskSpec is what a task asks for. What it needs to run (GPUs, CPU,
-// memory, Pods, dependencies) is immutable: delete the task and recreate it
-// to change it. template, priority, queue and checkpoint can be changed while the task is suspended.
+// GPUTaskSpec is what a task asks for. GPUs, CPU, memory, the number of Pods and
+// dependencies are immutable: to change them, delete the task and recreate it.
+// template, priority, queue and checkpoint can be changed while the task is suspended.
 type GPUTaskSpecApplyConfiguration struct {
 	// memory is the main memory of each Pod, as a Kubernetes quantity of bytes
 	// with its unit, for example "16Gi", from 4Mi to 1Pi. It is both request and
@@ -33,11 +33,12 @@ type GPUTaskSpecApplyConfiguration struct {
 	// falldio.com/gpu" lists the models of a cluster. Default: any model.
 	// Immutable.
 	GPU *string `json:"gpu,omitempty"`
-	// gpu-amount is what each Pod gets of GPUs: a whole number of them from 1
+	// gpu-amount is the number of GPUs that each Pod gets: a whole number from 1
 	// to 9999, all on one node, or a share of one GPU from "0.01" to "0.99" in
 	// steps of 0.01, in quotes, for example "0.5". Shares of one
-	// card never add up to more than the card; what a Pod really uses of it,
-	// nothing limits. Shares need gpu-scheduler: the stock kube-scheduler does
+	// GPU never add up to more than the GPU. A Pod is limited to its share only on
+	// nodes with NVIDIA's MPS. Shares need
+	// gpu-scheduler: the stock kube-scheduler does
 	// not know that shares and whole GPUs are the same cards. With gpuProfile it
 	// is a whole number of MIG slices. Default: "1". Immutable.
 	GPUAmount *string `json:"gpu-amount,omitempty"`
@@ -58,7 +59,7 @@ type GPUTaskSpecApplyConfiguration struct {
 	// else that of the namespace, else the only queue that accepts the namespace, else none.
 	// Immutable while the task is not suspended.
 	Queue *string `json:"queue,omitempty"`
-	// gpuMemory is the least memory that each GPU must have, as a quantity of
+	// gpuMemory is the minimum memory of each GPU, as a quantity of
 	// bytes with its unit, from 256Mi to 16Ti. It is compared with the node label
 	// falldio.com/gpu-memory (MiB). Cards hold a little less than their name
 	// says in binary units: an H100 "80GB" has 81559Mi, so ask for "80G", not
@@ -79,33 +80,34 @@ type GPUTaskSpecApplyConfiguration struct {
 	// kube-scheduler binds Pods one by one. Default: all replicas. Immutable.
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
 	// maxReplicas makes a gang elastic: replicas can be changed while the task runs, up to this
-	// number, with "kubectl scale", too. The Pods with the highest indexes go first. Programs learn
-	// about members that come and go from the framework, such as torchrun. It needs minAvailable.
+	// number, also with "kubectl scale". The Pods with the highest indexes are removed first. The
+	// framework, such as torchrun, tells programs about members that join and leave. It needs minAvailable.
 	// Default: replicas is immutable. Immutable.
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
-	// completions makes the task an array: that many Pods, 1 to 10000, each with an index from 0 in
-	// the label falldio.com/index and the environment variable JOB_COMPLETION_INDEX, have to
-	// succeed, of which replicas, at most 1000, run at the same time. They run independently of each other, each
-	// as soon as there is room for it. replicas can be changed at any time, with "kubectl scale",
-	// too. A Pod that fails is restarted by itself. Default: no array. Immutable.
+	// completions makes the task an array and is the number of Pods that have to succeed, 1 to 10000. Each
+	// has an index from 0 in the label falldio.com/index and the environment variable
+	// JOB_COMPLETION_INDEX. replicas, at most 1000, is the number of Pods that run at the same time.
+	// They run independently of each other, each as soon as there is room for it. replicas can be
+	// changed at any time, also with "kubectl scale". A Pod that fails is restarted on its own. Default: no array.
+	// Immutable.
 	Completions *int32 `json:"completions,omitempty"`
 	// backoffLimitPerIndex is how many failures of each Pod of an array are retried before its
-	// index fails, 0 to 1000. The other indexes go on; at the end, the task fails if one of them
-	// has failed. backoffLimit then has no effect. Default: no limit but backoffLimit, and
+	// index fails, 0 to 1000. The other indexes continue; at the end, the task fails if any index
+	// has failed. backoffLimit then has no effect. Default: only backoffLimit applies, and
 	// the task fails as a whole. Immutable.
 	BackoffLimitPerIndex *int32 `json:"backoffLimitPerIndex,omitempty"`
-	// maxFailedIndexes is how many indexes of an array may fail before the task fails at once. It
+	// maxFailedIndexes is how many indexes of an array may fail; one more, and the task fails at once. It
 	// needs backoffLimitPerIndex. Default: any number.
 	MaxFailedIndexes *int32 `json:"maxFailedIndexes,omitempty"`
 	// roles are the kinds of Pods of a gang that is made of several: a launcher and workers, or
 	// actors and learners. All Pods of all roles start together or not at all. Within a role, ranks
-	// and indexes are as in a gang of its own, and the first Pod of the first role is the leader,
-	// whose address all Pods have in the environment variable GPUTASK_LEADER_ADDR. What a role
-	// leaves out is taken from this spec. Default: all Pods are equal. Immutable, but for the
+	// and indexes are as in a gang of its own. The first Pod of the first role is the leader; all
+	// Pods have its address in the environment variable GPUTASK_LEADER_ADDR. Fields that a role
+	// leaves out are taken from this spec. Default: all Pods are equal. Immutable, except for the
 	// templates while the task is suspended.
 	Roles []RoleApplyConfiguration `json:"roles,omitempty"`
-	// successPolicy says when the task has succeeded before all its Pods have: when its launcher
-	// has, for example. Default: all Pods must succeed. Immutable.
+	// successPolicy lets the task succeed before all its Pods have succeeded, for example as soon as
+	// its launcher has. Default: all Pods must succeed. Immutable.
 	SuccessPolicy *SuccessPolicyApplyConfiguration `json:"successPolicy,omitempty"`
 	// topology asks for a gang whose Pods are near each other in the network.
 	// It needs gpu-scheduler, and has no effect on a task of one Pod. Default:
@@ -127,21 +129,21 @@ type GPUTaskSpecApplyConfiguration struct {
 	// flag. Default: such a Pod. Immutable while the task is not suspended.
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 	// dependsOn lists up to 32 tasks of the same namespace that this task waits
-	// for before its Pods are created. A task that does not exist is waited
-	// for. Once started, a task no longer looks at its dependencies. Default:
+	// for before its Pods are created, even for those that do not exist yet.
+	// Once the task has started, dependencies have no effect. Default:
 	// none. Immutable.
 	DependsOn []DependencyApplyConfiguration `json:"dependsOn,omitempty"`
 	// failurePolicy says what is restarted when a Pod of a gang fails:
 	// RestartTask, all Pods of the task, or RestartPod, the failed Pod only.
-	// failureRules take precedence. It has no effect on an array, of which only the failed Pod is
+	// failureRules take precedence. It has no effect on an array, where only the failed Pod is
 	// restarted. Default: RestartTask. Immutable.
 	FailurePolicy *gpucontrollerv1.FailurePolicy `json:"failurePolicy,omitempty"`
-	// failureRules say what to do about particular ends of Pods; the first rule that matches is
+	// failureRules say what to do when Pods end in particular ways; the first rule that matches is
 	// applied. Default: none, so that failurePolicy and onLostPod apply. Immutable.
 	FailureRules []FailureRuleApplyConfiguration `json:"failureRules,omitempty"`
 	// onLostPod says what to do when a running gang loses a Pod that has not failed: with its node,
-	// by preemption or eviction, or because somebody deleted it. Replace: the Pod is replaced by
-	// itself, for gangs that can wait for a member. RestartTask: all Pods start again, for gangs
+	// by preemption or eviction, or because somebody deleted it. Replace: only that Pod is replaced,
+	// for gangs that can wait for a member. RestartTask: all Pods start again, for gangs
 	// whose members would hang. Neither counts as a failure. Default: Replace. Immutable.
 	OnLostPod *gpucontrollerv1.LostPodPolicy `json:"onLostPod,omitempty"`
 	// backoffLimit is how many failures are retried before the
@@ -153,11 +155,11 @@ type GPUTaskSpecApplyConfiguration struct {
 	// waiting for GPUs counts, time spent suspended or waiting for
 	// dependencies does not. Default: no deadline.
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
-	// maxRuntimeSeconds is for how many seconds the task may be Running, all its runs together;
+	// maxRuntimeSeconds is how many seconds the task may be Running, in all its runs together;
 	// then it is stopped and fails. Time spent waiting for GPUs, for dependencies or suspended
-	// does not count. The Pods have what is left of it, when they are created, in the annotation
-	// falldio.com/max-runtime-seconds. Who may update GPUQueues may raise it at any time, others
-	// only while the task is suspended. Default: no limit but that of the task's GPUQueue.
+	// does not count. When Pods are created, the rest of that time is in their annotation
+	// falldio.com/max-runtime-seconds. Users who may update GPUQueues can raise it at any time, others
+	// only while the task is suspended. Default: only the limit of the task's GPUQueue.
 	MaxRuntimeSeconds *int64 `json:"maxRuntimeSeconds,omitempty"`
 	// ttlSecondsAfterFinished is the number of seconds after which a finished
 	// task is deleted together with its Pods; 0 deletes it at once. A task that
@@ -168,8 +170,8 @@ type GPUTaskSpecApplyConfiguration struct {
 	// Pods to other nodes. Default: it may.
 	Rescheduling *ReschedulingApplyConfiguration `json:"rescheduling,omitempty"`
 	// unreachableNodeTimeoutSeconds is how long a node must have been unreachable before the task's
-	// Pods on it that are to be deleted are deleted by force and replaced. Nobody knows then whether
-	// they have stopped: set it only if the task can bear that a Pod runs twice for a while. Default:
+	// terminating Pods on it are deleted by force and replaced. They may still be running
+	// then: set it only if the task tolerates that a Pod runs twice for a while. Default:
 	// --default-unreachable-node-timeout-seconds of gpu-controller, which by default sets no limit:
 	// such a Pod is replaced when its node is back, is deleted, or has the taint
 	// node.kubernetes.io/out-of-service.
@@ -183,7 +185,7 @@ type GPUTaskSpecApplyConfiguration struct {
 	// checkpoint says how the task saves its work before the rescheduler moves it or gpu-scheduler
 	// preempts it. Default: it is stopped at once. Immutable while the task is not suspended.
 	Checkpoint *CheckpointApplyConfiguration `json:"checkpoint,omitempty"`
-	// suspend stops the task without finishing it: true deletes its running
+	// suspend stops the task until it is resumed: true deletes its running
 	// Pods, false recreates them. Pods that have succeeded stay. Default:
 	// false.
 	Suspend *bool `json:"suspend,omitempty"`

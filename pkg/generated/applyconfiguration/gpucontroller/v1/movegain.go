@@ -13,9 +13,9 @@ type MoveGainApplyConfiguration struct {
 	// gpus is how many GPUs the task gets that room is made for; without one, how
 	// many more are free as a whole.
 	GPUs *int32 `json:"gpus,omitempty"`
-	// nodes are those whose GPUs nobody uses any more.
+	// nodes are those whose GPUs are no longer in use.
 	Nodes []string `json:"nodes,omitempty"`
-	// domains are the leaves, racks and zones whose GPUs nobody uses any more.
+	// domains are the leaves, racks and zones whose GPUs are no longer in use.
 	Domains []string `json:"domains,omitempty"`
 }
 

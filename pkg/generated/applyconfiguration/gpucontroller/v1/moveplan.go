@@ -17,8 +17,8 @@ import (
 // MovePlan is a set of moves of running Pods of GPUTasks that makes room for a
 // task that fits nowhere, gives back whole GPUs, nodes and leaves, or gets a task off
 // GPUs that are not healthy. The
-// rescheduler proposes it, carries it out once it is approved, and keeps its
-// record in the status: whoever dies meanwhile, another one goes on from there.
+// rescheduler proposes it, carries it out once it is approved, and keeps a
+// record in the status, so that another instance can continue if it dies.
 type MovePlanApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:",inline"`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

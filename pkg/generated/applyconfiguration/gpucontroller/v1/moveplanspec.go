@@ -31,11 +31,11 @@ type MovePlanSpecApplyConfiguration struct {
 	CostGPUSeconds *int64 `json:"costGPUSeconds,omitempty"`
 	// gain is what the moves will bring as far as can be foreseen.
 	Gain *MoveGainApplyConfiguration `json:"gain,omitempty"`
-	// approved lets the plan be carried out. The rescheduler sets it if the cost
-	// is within its limit; else a person does.
+	// approved lets the rescheduler carry out the plan. The rescheduler sets it if the cost
+	// is within its limit; otherwise a person does.
 	Approved *bool `json:"approved,omitempty"`
-	// abort stops the plan: no further Pod is moved. What has been moved stays
-	// where it is.
+	// abort stops the plan: no more Pods are moved. Pods that have been moved
+	// stay where they are.
 	Abort *bool `json:"abort,omitempty"`
 }
 

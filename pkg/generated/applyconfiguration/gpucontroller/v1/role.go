@@ -13,8 +13,8 @@ import (
 // RoleApplyConfiguration represents a declarative configuration of the Role type for use
 // with apply.
 //
-// Role is one kind of Pods of a task, such as its launcher, its workers or its learners. What a
-// role leaves out is taken from the task's spec.
+// Role is one kind of Pods of a task, such as its launcher, its workers or its learners. Fields that a
+// role leaves out are taken from the task's spec.
 type RoleApplyConfiguration struct {
 	// name is the role's name, up to 20 lower-case letters, digits and '-'. Its Pods are named
 	// <task>-<role>-<index>, with the index within the role, from 0, in the label
@@ -22,7 +22,7 @@ type RoleApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// replicas is the number of Pods of the role. Default: 1.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// gpu-amount is what each Pod of the role gets of GPUs, as in the task's spec, or "0" for none.
+	// gpu-amount is the number of GPUs of each Pod of the role, as in the task's spec, or "0" for none.
 	// Default: that of the task.
 	GPUAmount *string `json:"gpu-amount,omitempty"`
 	// gpuProfile is the profile of the MIG slices that the role asks for, as in the task's spec. Default:
@@ -30,7 +30,7 @@ type RoleApplyConfiguration struct {
 	GPUProfile *string `json:"gpuProfile,omitempty"`
 	// gpu is the GPU model that the role needs. Default: that of the task.
 	GPU *string `json:"gpu,omitempty"`
-	// gpuMemory is the least memory that each GPU must have. Default: that of the task.
+	// gpuMemory is the minimum memory of each GPU. Default: that of the task.
 	GPUMemory *string `json:"gpuMemory,omitempty"`
 	// cpu is the number of CPU cores of each Pod of the role. Default: that of the task.
 	CPU *string `json:"cpu,omitempty"`
@@ -43,7 +43,7 @@ type RoleApplyConfiguration struct {
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 	// failurePolicy says what is restarted when a Pod of the role fails. Default: that of the task.
 	FailurePolicy *gpucontrollerv1.FailurePolicy `json:"failurePolicy,omitempty"`
-	// failureRules say what to do about particular ends of the role's Pods. They replace those of
+	// failureRules say what to do when Pods of the role end in particular ways. They replace those of
 	// the task. Default: those of the task.
 	FailureRules []FailureRuleApplyConfiguration `json:"failureRules,omitempty"`
 }

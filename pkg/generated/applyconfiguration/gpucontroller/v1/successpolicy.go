@@ -8,9 +8,9 @@ package v1
 // SuccessPolicyApplyConfiguration represents a declarative configuration of the SuccessPolicy type for use
 // with apply.
 //
-// SuccessPolicy says when a task has succeeded before all its Pods have.
+// SuccessPolicy says when a task succeeds before all its Pods have succeeded.
 type SuccessPolicyApplyConfiguration struct {
-	// rules: the task has succeeded when one of them is met. The Pods that still run are stopped.
+	// rules: the task succeeds as soon as one of them is met. Pods that are still running are stopped.
 	Rules []SuccessRuleApplyConfiguration `json:"rules,omitempty"`
 }
 

@@ -20,7 +20,7 @@ type TopologyApplyConfiguration struct {
 	// are, and by which node label each is known.
 	Level *string `json:"level,omitempty"`
 	// mode says what happens when the gang fits into no single domain now:
-	// Required, it waits; Preferred, it is placed all the same.
+	// Required, it waits; Preferred, it is placed anyway.
 	// Default: Preferred.
 	Mode *gpucontrollerv1.TopologyMode `json:"mode,omitempty"`
 }

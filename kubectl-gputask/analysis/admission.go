@@ -119,12 +119,23 @@ func (v *View) admit(o *Outlook, w *clusterview.Waiting) *clusterview.Waiting {
 	return &confined
 }
 
+// The kinds of remedies against a limit of a queue.
+const (
+	otherQueue  = "OtherQueue"
+	fewerInAll  = "FewerGPUsInAll"
+	freeInQueue = "FreeGPUsInQueue"
+)
+
 // remediesOf returns what would help against a limit that is exceeded.
-func remediesOf(excess *queueing.Excess) []string {
+func remediesOf(excess *queueing.Excess) []v1.WaitingRemedy {
 	if excess.Permanent() {
-		return []string{fmt.Sprintf("with at most %s GPUs in all", excess.Limit), "in a queue with a higher limit"}
+		most := excess.Limit.String()
+		return []v1.WaitingRemedy{
+			{Kind: fewerInAll, Value: most, Message: "with at most " + most + " GPUs in all"}, {Kind: otherQueue, Message: "in a queue with a higher limit"},
+		}
 	}
-	return []string{fmt.Sprintf("when queue %s has released %s GPUs", excess.Queue, excess.Held+excess.Wanted-excess.Limit)}
+	missing := (excess.Held + excess.Wanted - excess.Limit).String()
+	return []v1.WaitingRemedy{{Kind: freeInQueue, Value: missing, Message: fmt.Sprintf("when queue %s has released %s GPUs", excess.Queue, missing)}}
 }
 
 // nodesOf returns the names of the nodes with GPUs of some models.

@@ -68,8 +68,8 @@ type Outlook struct {
 	Ends []string     `json:"ends,omitempty"`
 	// Nodes counts the reasons why nodes are infeasible; each of the Remedies alone would
 	// let the Pods be scheduled.
-	Nodes    string   `json:"nodes,omitempty"`
-	Remedies []string `json:"remedies,omitempty"`
+	Nodes    string             `json:"nodes,omitempty"`
+	Remedies []v1.WaitingRemedy `json:"remedies,omitempty"`
 	// Free counts the GPUs of the nodes that the Pods may run on.
 	Free *Free `json:"free,omitempty"`
 }
@@ -130,9 +130,7 @@ func (v *View) explain(o *Outlook, gang *snapshot.Members[*corev1.Pod]) error {
 	if err != nil || explanation == nil {
 		return err
 	}
-	for i := range explanation.Remedies {
-		o.Remedies = append(o.Remedies, snapshot.PlainDomains(explanation.Remedies[i].Text))
-	}
+	o.Remedies = snapshot.Remedies(explanation)
 	explanation.Never, explanation.Remedies = false, nil // they are reported separately
 	o.Nodes = snapshot.PlainDomains(explanation.String())
 	return nil

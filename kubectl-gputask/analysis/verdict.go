@@ -60,12 +60,9 @@ func outlookFor(said *verdict.Verdict, reason *v1.WaitingReason, o *Outlook) *Ou
 	if agrees || reason == nil {
 		return o
 	}
-	published := &Outlook{Verdict: Sometime, Nodes: reason.Message, Free: o.Free}
+	published := &Outlook{Verdict: Sometime, Nodes: reason.Message, Remedies: reason.Remedies, Free: o.Free}
 	if said.Kind == v1.TaskNeverFits {
 		published.Verdict = Never
-	}
-	for i := range reason.Remedies {
-		published.Remedies = append(published.Remedies, reason.Remedies[i].Message)
 	}
 	return published
 }

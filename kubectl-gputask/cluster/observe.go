@@ -187,9 +187,14 @@ func (p Priorities) Admit(pod *corev1.Pod) error {
 	return nil
 }
 
-// instead ends the sentence that there is no PriorityClass of that name. Those of Kubernetes itself are not for tasks.
+// Names returns the names of the PriorityClasses for tasks: those of Kubernetes itself are not.
+func (p Priorities) Names() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.classes)), func(name string) bool { return strings.HasPrefix(name, "system-") })
+}
+
+// instead ends the sentence that there is no PriorityClass of that name.
 func (p Priorities) instead(name string) string {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(p.classes)), func(name string) bool { return strings.HasPrefix(name, "system-") })
+	names := p.Names()
 	if len(names) == 0 {
 		return ": there is none in this cluster"
 	}

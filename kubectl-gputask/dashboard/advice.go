@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/rows"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 )
 
@@ -29,8 +30,9 @@ type advice struct {
 }
 
 type adviceEntry struct {
-	text, reason string
-	at           time.Time
+	rows.Advice
+	reason string
+	at     time.Time
 }
 
 // begin begins a look, and forgets what has become too old.
@@ -39,23 +41,23 @@ func (a *advice) begin(view *analysis.View) {
 	maps.DeleteFunc(a.known, func(_ string, entry adviceEntry) bool { return view.Now.Sub(entry.at) > 2*adviceAge })
 }
 
-// of returns what would help; empty if that is not known, or not yet.
-func (a *advice) of(entry *analysis.LineEntry) string {
+// of returns what would help; nothing if that is not known, or not yet.
+func (a *advice) of(entry *analysis.LineEntry) rows.Advice {
 	if entry.Kind != analysis.KindTask {
-		return ""
+		return rows.Advice{}
 	}
 	key := entry.Namespace + "/" + entry.Name
-	known, found := a.known[key]
-	isFresh := found && known.reason == entry.Reason && a.view.Now.Sub(known.at) < adviceAge
+	known, isKnown := a.known[key]
+	isFresh := isKnown && known.reason == entry.Reason && a.view.Now.Sub(known.at) < adviceAge
 	if isFresh || a.spent >= adviceBudget {
-		return known.text
+		return known.Advice
 	}
 	begin := a.clock.Now()
-	text := ""
+	found := rows.Advice{}
 	if e, exists := a.view.Explain(entry.Namespace, entry.Name); exists && e.Outlook != nil {
-		text = show.Help(e.Outlook)
+		found = rows.Advice{Text: show.Help(e.Outlook), Remedies: e.Outlook.Remedies}
 	}
 	a.spent += a.clock.Since(begin)
-	a.known[key] = adviceEntry{text: text, reason: entry.Reason, at: a.view.Now}
-	return text
+	a.known[key] = adviceEntry{Advice: found, reason: entry.Reason, at: a.view.Now}
+	return found
 }

@@ -4,7 +4,6 @@
 package dashboard
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -36,14 +35,7 @@ const maxAsked = 20
 
 // whatIf answers whether and when tasks would fit. The API server checks them with the viewer's rights.
 func (s *Server) whatIf(w http.ResponseWriter, r *http.Request, viewer *access.Viewer) (*rows.WhatIf, error) {
-	text, err := body(w, r, maxManifests)
-	if err != nil {
-		return nil, err
-	}
-	manifests, err := whatif.Parse(bytes.NewReader(text), "the text")
-	if err == nil {
-		err = manifests.OrNone("the text")
-	}
+	manifests, err := readManifests(w, r, viewer)
 	switch {
 	case err != nil:
 		return nil, err
@@ -52,9 +44,6 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request, viewer *access.V
 	}
 	var tasks []*v1.GPUTask
 	for _, manifest := range manifests.Tasks {
-		if manifest.Namespace == "" {
-			manifest.Namespace = viewer.Clients.Namespace
-		}
 		task, err := whatif.Check(r.Context(), viewer.Clients, manifest)
 		if err != nil {
 			return nil, fmt.Errorf("task %s: %w", manifest.Name, err)

@@ -208,6 +208,7 @@ func (f *feed) build(now time.Time) (rows.Set, *rows.Moment) {
 	f.view = analysis.NewView(&observed.Objects, nil)
 	f.view.UseQueues(queues, observed.Waiting)
 	known := f.known()
+	known.Priorities = observed.Priorities.Names()
 	if observed.Queues.Unknown != "" {
 		known.Hidden = append(known.Hidden, "The queues of Pods are not known: "+observed.Queues.Unknown+".")
 	}

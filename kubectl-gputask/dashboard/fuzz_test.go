@@ -29,6 +29,7 @@ func FuzzRequest(f *testing.F) {
 		{"GET", "/api/journal/+1", ""},
 		{"GET", "/api/journal?task=default/train&find=t&outcome=Waits", ""},
 		{"POST", "/api/whatif", "apiVersion: falldio.com/v1\nkind: GPUTask\nmetadata: {name: a}\nspec: {replicas: 2000000000}\n"},
+		{"POST", "/api/tasks", "apiVersion: falldio.com/v1\nkind: GPUTask\nmetadata: {name: a}\nspec: {gpu-amount: 1}\n"},
 		{"GET", "/api/tasks/..%2f../train", ""},
 		{"HEAD", "/../etc/passwd", ""},
 		{"GET", "/api/live%00", ""},

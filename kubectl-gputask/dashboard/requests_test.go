@@ -6,6 +6,7 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http/httptest"
 	"strings"
@@ -15,9 +16,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
@@ -90,6 +95,68 @@ func TestATaskIsShownBeforeTheClusterWasSeen(t *testing.T) {
 	}
 	if len(details.Actions) != 2 || details.Actions[0].Command != "kubectl gputask suspend train --namespace default" {
 		t.Errorf("actions: %+v", details.Actions)
+	}
+}
+
+const manifest = "apiVersion: falldio.com/v1\nkind: GPUTask\n"
+
+// creating has the API server create tasks, or refuse those with some names.
+func creating(clients *cluster.Clients) *v1.GPUTask {
+	created := &v1.GPUTask{}
+	clients.Tasks.(*taskfake.Clientset).PrependReactor("create", "gputasks", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		task := action.(clienttesting.CreateAction).GetObject().(*v1.GPUTask)
+		kind, resource := v1.TaskKind().GroupKind(), v1.Resource("gputasks")
+		switch task.Name {
+		case "forbidden":
+			return true, nil, apierrors.NewForbidden(resource, task.Name, errors.New("ann may not create it"))
+		case "train":
+			return true, nil, apierrors.NewAlreadyExists(resource, task.Name)
+		case "invalid":
+			return true, nil, apierrors.NewInvalid(kind, task.Name, field.ErrorList{field.Invalid(field.NewPath("spec", "gpu-amount"), "x", "must be a number")})
+		}
+		task.DeepCopyInto(created)
+		return true, task, nil
+	})
+	return created
+}
+
+func TestATaskIsCreated(t *testing.T) {
+	t.Parallel()
+	s, clients := serverWith(t)
+	created := creating(clients)
+	code, answer := ask(t, s, "POST", "/api/tasks", manifest+"metadata: {name: new, uid: of-another, resourceVersion: \"7\"}\nspec: {gpu-amount: 2}\n")
+	if want := `{"message":"The task new was created.","namespace":"default","name":"new"}`; code != 200 || answer != want {
+		t.Errorf("status %d: %s, want %s", code, answer, want)
+	}
+	if created.Namespace != "default" || created.Spec.GPUAmount != "2" || created.UID != "" || created.ResourceVersion != "" {
+		t.Errorf("the task is %+v", created)
+	}
+}
+
+func TestWhyATaskIsNotCreated(t *testing.T) {
+	t.Parallel()
+	s, clients := serverWith(t)
+	created := creating(clients)
+	for name, test := range map[string]struct {
+		text string
+		code int
+		says string
+	}{
+		"without the right":      {manifest + "metadata: {name: forbidden}\n", 403, "ann may not create it"},
+		"there is one":           {manifest + "metadata: {name: train}\n", 409, "already exists"},
+		"a field is invalid":     {manifest + "metadata: {name: invalid}\nspec:\n  gpu-amount: x\n", 422, `"fields":[{"path":"spec.gpu-amount","line":5,"text":"Invalid value: \"x\": must be a number"}]`},
+		"there is no such field": {manifest + "metadata: {name: a}\nspec:\n  gpus: 1\n", 422, `"fields":[{"path":"spec.gpus","line":5,`},
+		"two tasks":              {manifest + "metadata: {name: a}\n---\n" + manifest + "metadata: {name: b}\n", 422, "kubectl create -f takes all of it"},
+		"another object with it": {manifest + "metadata: {name: a}\n---\nkind: Service\napiVersion: v1\n", 422, "kubectl create -f takes all of it"},
+		"no task":                {"", 422, "there are no GPUTasks in it"},
+	} {
+		code, answer := ask(t, s, "POST", "/api/tasks", test.text)
+		if code != test.code || !strings.Contains(answer, test.says) {
+			t.Errorf("%s: status %d: %s", name, code, answer)
+		}
+	}
+	if created.Name != "" {
+		t.Errorf("task %s was created", created.Name)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/access"
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/history"
+	"falldio.github.io/gpu-controller/kubectl-gputask/whatif"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -63,6 +64,7 @@ func New(options Options) *Server {
 	mux.HandleFunc("GET /api/live", s.admitted(s.live))
 	mux.HandleFunc("GET /api/tasks/{namespace}/{name}", answered(s, s.task))
 	mux.HandleFunc("GET /api/tasks/{namespace}/{name}/logs", s.admitted(s.logs))
+	mux.HandleFunc("POST /api/tasks", answered(s, s.createTask))
 	mux.HandleFunc("POST /api/tasks/{namespace}/{name}/{action}", answered(s, s.changeTask))
 	mux.HandleFunc("POST /api/plans/{name}/{action}", answered(s, s.changePlan))
 	mux.HandleFunc("GET /api/gpus/{node}/{index}", answered(s, s.gpu))
@@ -143,6 +145,8 @@ func (s *Server) serve(ctx context.Context, serve func(*http.Server) error) erro
 // failure is the answer to a request that failed.
 type failure struct {
 	Error string `json:"error"`
+	// Fields are those of a manifest that are wrong.
+	Fields []whatif.InvalidField `json:"fields,omitempty"`
 }
 
 // statusError is why a request failed, with the status of the answer.
@@ -160,7 +164,9 @@ type done struct {
 	Message string `json:"message"`
 }
 
-func fail(w http.ResponseWriter, status int, message string) { answerWith(w, status, failure{message}) }
+func fail(w http.ResponseWriter, status int, message string) {
+	answerWith(w, status, failure{Error: message})
+}
 
 func answer(w http.ResponseWriter, value any) { answerWith(w, http.StatusOK, value) }
 

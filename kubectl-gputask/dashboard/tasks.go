@@ -23,6 +23,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/access"
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/rows"
+	"falldio.github.io/gpu-controller/kubectl-gputask/whatif"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
@@ -32,7 +33,10 @@ import (
 func failWith(w http.ResponseWriter, err error) {
 	var status apierrors.APIStatus
 	var known *statusError
+	var invalid *whatif.InvalidError
 	switch {
+	case errors.As(err, &invalid):
+		answerWith(w, http.StatusUnprocessableEntity, failure{Error: err.Error(), Fields: invalid.Fields})
 	case errors.As(err, &known):
 		fail(w, known.status, err.Error())
 	case errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest:

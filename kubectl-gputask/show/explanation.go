@@ -308,8 +308,8 @@ func outlook(p *Page, o *analysis.Outlook) {
 	}
 	if len(o.Remedies) > 0 {
 		p.Title("It would start")
-		for _, remedy := range o.Remedies {
-			p.Printf("  - %s\n", remedy)
+		for i := range o.Remedies {
+			p.Printf("  - %s\n", o.Remedies[i].Message)
 		}
 	}
 	if preempted := preemptedOf(o); len(preempted) > 0 {

@@ -12,8 +12,8 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/plural"
+	"falldio.github.io/gpu-controller/pkg/waitingreason"
 )
 
 // The functions of this file return the sentences of the commands one by one, for the page in a browser, which lays
@@ -45,9 +45,11 @@ func ExplanationHeadline(e *analysis.Explanation, now time.Time) string {
 	return "It " + stateText(p, e) + headline(p, e) + "."
 }
 
-// ExplanationPairs returns all that an explanation knows, but the remedies, moves and places.
+// ExplanationPairs returns all that an explanation knows, but the commands, remedies, moves and places.
 func ExplanationPairs(e *analysis.Explanation, now time.Time) []Pair {
-	f := explanationPairs(plain(now), e)
+	shown := *e
+	shown.Verdict.Commands = nil
+	f := explanationPairs(plain(now), &shown)
 	if e.Outlook != nil {
 		addOutlook(f, e.Outlook, now)
 	}
@@ -110,7 +112,7 @@ func Help(o *analysis.Outlook) string {
 		return text
 	case analysis.Sometime, analysis.Never:
 		if len(o.Remedies) > 0 {
-			return placement.WouldStart(o.Remedies)
+			return waitingreason.Help(&v1.WaitingReason{Remedies: o.Remedies})
 		}
 		return verdictText(plain(time.Time{}), o)
 	default: // the reason why it waits has said it

@@ -15,20 +15,39 @@ import (
 	"falldio.github.io/gpu-controller/pkg/spelling"
 )
 
-// problem is what is wrong with a field of a manifest.
-type problem struct {
-	// path is that of the field: "spec.gpuAmount".
-	path string
-	text string
+// InvalidError is what is wrong with fields of a manifest.
+type InvalidError struct {
+	Fields []InvalidField
+}
+
+// Error names each field with its line: "line 7: spec.replicas: Invalid value: 0: …".
+func (e *InvalidError) Error() string {
+	texts := make([]string, len(e.Fields))
+	for i := range e.Fields {
+		texts[i] = e.Fields[i].String()
+		if line := e.Fields[i].Line; line > 0 {
+			texts[i] = fmt.Sprintf("line %d: %s", line, texts[i])
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// InvalidField is what is wrong with a field of a manifest.
+type InvalidField struct {
+	// Path is that of the field: "spec.gpuAmount".
+	Path string `json:"path"`
+	// Line is that in the text; 0 if it is unknown.
+	Line int    `json:"line,omitempty"`
+	Text string `json:"text"`
 	// unknown is true for a field that there is not.
 	unknown bool
 }
 
-func (p *problem) String() string {
-	if p.unknown {
-		return "unknown field " + p.path + p.text
+func (f *InvalidField) String() string {
+	if f.unknown {
+		return "unknown field " + f.Path + f.Text
 	}
-	return p.path + ": " + p.text
+	return f.Path + ": " + f.Text
 }
 
 // isAmount reports whether a field of the spec is text or a number.
@@ -70,7 +89,7 @@ func flagFor(name string) string {
 
 // problemIn returns what is wrong with the first field of a value that is to be decoded into a type: fields are looked
 // at in the order of their names.
-func problemIn(value any, as reflect.Type, path string) *problem {
+func problemIn(value any, as reflect.Type, path string) *InvalidField {
 	for as.Kind() == reflect.Pointer {
 		as = as.Elem()
 	}
@@ -104,13 +123,13 @@ func problemIn(value any, as reflect.Type, path string) *problem {
 	}
 }
 
-func problemInFields(fields map[string]any, as reflect.Type, path string) *problem {
+func problemInFields(fields map[string]any, as reflect.Type, path string) *InvalidField {
 	known := fieldsOf(as)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		inner := strings.TrimPrefix(path+"."+name, ".")
 		field, isKnown := known[name]
 		if !isKnown {
-			return &problem{path: inner, text: suggestion(name, as, path), unknown: true}
+			return &InvalidField{Path: inner, Text: suggestion(name, as, path), unknown: true}
 		}
 		if found := problemIn(fields[name], field, inner); found != nil {
 			return found
@@ -119,7 +138,7 @@ func problemInFields(fields map[string]any, as reflect.Type, path string) *probl
 	return nil
 }
 
-func problemInMap(value any, as reflect.Type, path string) *problem {
+func problemInMap(value any, as reflect.Type, path string) *InvalidField {
 	entries, isObject := value.(map[string]any)
 	if !isObject {
 		return mustBe(value, path, "an object with names and values", false)
@@ -132,7 +151,7 @@ func problemInMap(value any, as reflect.Type, path string) *problem {
 	return nil
 }
 
-func problemInList(value any, as reflect.Type, path string) *problem {
+func problemInList(value any, as reflect.Type, path string) *InvalidField {
 	items, isList := value.([]any)
 	if !isList {
 		if _, isBytes := value.(string); isBytes && as.Elem().Kind() == reflect.Uint8 {
@@ -219,7 +238,7 @@ func decodesItself(as reflect.Type) bool {
 	return !ours && reflect.PointerTo(as).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
-func mustBe(value any, path, what string, is bool) *problem {
+func mustBe(value any, path, what string, is bool) *InvalidField {
 	if is {
 		return nil
 	}
@@ -231,7 +250,7 @@ func mustBe(value any, path, what string, is bool) *problem {
 	if len(text) > shown {
 		text = append(text[:shown:shown], "…"...)
 	}
-	return &problem{path: path, text: fmt.Sprintf("Invalid value: %s: must be %s", text, what)}
+	return &InvalidField{Path: path, Text: fmt.Sprintf("Invalid value: %s: must be %s", text, what)}
 }
 
 // quoted shows how a number or a boolean becomes text.

@@ -83,13 +83,13 @@ func (l lines) within(path string) lines {
 	return found
 }
 
-// of returns "line 7: " for a field, or the nearest one around it that there is; empty if that is unknown.
-func (l lines) of(path string) string {
+// of returns the line of a field, or the nearest one around it that there is; 0 if that is unknown.
+func (l lines) of(path string) int {
 	for path != "" {
 		if line, known := l[path]; known {
-			return fmt.Sprintf("line %d: ", line)
+			return line
 		}
 		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
 	}
-	return ""
+	return 0
 }

@@ -169,5 +169,6 @@ func checkFields(object map[string]any, at lines) error {
 	if problem == nil {
 		return nil
 	}
-	return errors.New(at.of(problem.path) + problem.String())
+	problem.Line = at.of(problem.Path)
+	return &InvalidError{Fields: []InvalidField{*problem}}
 }

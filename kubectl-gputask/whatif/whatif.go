@@ -1,14 +1,13 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package whatif asks whether and when tasks would fit that don't exist, for the command and for the page in a browser.
+// Package whatif asks whether and when tasks would fit that don't exist, and creates them, for the command and for the
+// page in a browser.
 package whatif
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,9 +46,7 @@ func Ask(observed *cluster.Observation, task *v1.GPUTask) (*analysis.View, *anal
 // Check has the API server validate and default a task. For users without the
 // right to create tasks, it returns the task unchanged.
 func Check(ctx context.Context, clients *cluster.Clients, manifest *Manifest) (*v1.GPUTask, error) {
-	task := manifest.GPUTask
-	trial := task.DeepCopy()
-	trial.ResourceVersion, trial.UID = "", ""
+	task, trial := manifest.GPUTask, manifest.unnumbered()
 	// A task of that name may exist.
 	if task.Name == "" {
 		task.Name = "whatif"
@@ -67,17 +64,34 @@ func Check(ctx context.Context, clients *cluster.Clients, manifest *Manifest) (*
 	return checked, nil
 }
 
+// Create creates a task. Its namespace must be set.
+func Create(ctx context.Context, clients *cluster.Clients, manifest *Manifest) (*v1.GPUTask, error) {
+	options := metav1.CreateOptions{FieldManager: change.FieldManager}
+	created, err := clients.Tasks.FalldioV1().GPUTasks(manifest.Namespace).Create(ctx, manifest.unnumbered(), options)
+	if err != nil {
+		return nil, manifest.refused(err)
+	}
+	return created, nil
+}
+
+// unnumbered returns a copy of the task without what the API server has given the one that it was written from.
+func (m *Manifest) unnumbered() *v1.GPUTask {
+	task := m.DeepCopy()
+	task.ResourceVersion, task.UID = "", ""
+	return task
+}
+
 // refused returns why the API server refuses a task, field by field and with their lines, instead of an error with the
 // name that it has made up.
 func (m *Manifest) refused(err error) error {
-	var problems []string
+	invalid := &InvalidError{}
 	for _, cause := range apierror.InvalidFields(err) {
-		problems = append(problems, m.lines.of(cause.Field)+cause.Field+": "+cause.Message)
+		invalid.Fields = append(invalid.Fields, InvalidField{Path: cause.Field, Line: m.lines.of(cause.Field), Text: cause.Message})
 	}
-	if len(problems) == 0 {
+	if len(invalid.Fields) == 0 {
 		return err
 	}
-	return errors.New(strings.Join(problems, "; "))
+	return invalid
 }
 
 // namePrefix truncates a name so that the API server can append its random suffix.

@@ -115,7 +115,7 @@ func (p *Planner) explainAgain(s *search, needs string) *v1.WaitingReason {
 		if texts[0] = snapshot.PlainDomains(explanation.Cause()); len(explanation.Refusals) == 0 && s.refused.Any() {
 			texts = nil // there are no other nodes
 		}
-		given.Reason, given.Never, given.Nodes, given.Remedies = causeOf(explanation), explanation.Never, nodesOf(explanation), remediesOf(explanation)
+		given.Reason, given.Never, given.Nodes, given.Remedies = causeOf(explanation), explanation.Never, nodesOf(explanation), snapshot.Remedies(explanation)
 	}
 	if refused := s.refused.String(); refused != "" {
 		given.Reason, given.Nodes, texts = v1.WaitsForConstraints, append(refusedNodes(s.refused), given.Nodes...), slices.Insert(texts, 0, refused)

@@ -4,16 +4,13 @@
 package planner
 
 import (
-	"maps"
-	"slices"
-
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 )
 
-// shownNodes is how many causes, and how many nodes of a remedy, are published.
+// shownNodes is how many causes are published.
 const shownNodes = 8
 
 // causeOf returns the most frequent cause that may end.
@@ -55,21 +52,6 @@ func refusedNodes(refused *filters.Refusals) []v1.WaitingNodes {
 	for i := range counts[:min(len(counts), shownNodes)] {
 		one := &counts[i]
 		list = append(list, v1.WaitingNodes{Count: int32(one.Nodes), Cause: one.Plugin, Message: one.Reason}) //nolint:gosec // nodes
-	}
-	return list
-}
-
-// remediesOf returns what would let a gang start.
-func remediesOf(explanation *placement.Explanation) []v1.WaitingRemedy {
-	var list []v1.WaitingRemedy
-	for i := range explanation.Remedies {
-		one := &explanation.Remedies[i]
-		remedy := v1.WaitingRemedy{Kind: string(one.Kind), Value: one.Value, Resource: one.Resource, Message: snapshot.PlainDomains(one.Text)}
-		if len(one.Free) > 0 {
-			nodes := slices.Sorted(maps.Keys(one.Free))
-			remedy.Nodes = nodes[:min(len(nodes), shownNodes)]
-		}
-		list = append(list, remedy)
 	}
 	return list
 }

@@ -183,7 +183,6 @@ func TestWhatIf(t *testing.T) {
 	ask := func(manifest string) {
 		p.do(evaluate(fmt.Sprintf(`(() => { const area = document.querySelector('textarea'); area.value = %q;
 			area.dispatchEvent(new Event('input', {bubbles: true})); })()`, manifest)))
-		p.click("Ask")
 	}
 	manifest := func(gpu, amount string) string {
 		return fmt.Sprintf("apiVersion: falldio.com/v1\nkind: GPUTask\nmetadata: {name: maybe}\nspec: {gpu: %s, gpu-amount: %q}\n", gpu, amount)
@@ -201,6 +200,50 @@ func TestWhatIf(t *testing.T) {
 	if list, err := shared.tasks.FalldioV1().GPUTasks(namespace).Get(t.Context(), "maybe", metav1.GetOptions{}); err == nil {
 		t.Errorf("the task was created: %v", list)
 	}
+	p.quiet()
+}
+
+func TestATaskIsMadeInTheForm(t *testing.T) {
+	t.Parallel()
+	t.Cleanup(func() { remove(t, small("from-form")) })
+	p := open(t, serve(t, shared.Kubeconfig()), "#/whatif")
+	p.click("One Pod")
+	p.fill("Name", "from-form")
+	p.fill("GPU model", t4)
+	p.fill("GPUs per Pod", "16")
+	p.see("gpu: t4", "gpu-amount: 16", "from-form does not fit on the nodes of this cluster, even if they were empty")
+	p.fill("GPUs per Pod", "0.555")
+	p.until("the field says what is wrong", "document.querySelector('[aria-invalid=true] ~ small, :has(> [aria-invalid=true]) ~ small')?.innerText.includes('must be a whole number of GPUs')")
+	p.fill("GPUs per Pod", "1")
+	p.see("from-form fits now")
+	p.confirm("Create this task", "name: from-form")
+	p.until("the page of the task is shown", "location.hash === '#/tasks/default/from-form'")
+	p.see("Running")
+	p.goTo("#/whatif")
+	p.ask("Create this task", "name: from-form")
+	p.see(`"from-form" already exists`)
+	p.quiet()
+}
+
+func TestWhoMayNotCreateTasksIsToldSo(t *testing.T) {
+	t.Parallel()
+	kubeconfig, _ := userKubeconfig(t, "gputasks-cluster-view")
+	p := open(t, serve(t, kubeconfig), "#/whatif")
+	p.ask("Create this task", "kubectl create --namespace default")
+	p.see("gputasks.falldio.com is forbidden", `cannot create resource "gputasks"`)
+	p.quiet()
+}
+
+func TestWhatHelpsIsAButton(t *testing.T) {
+	t.Parallel()
+	p := open(t, serve(t, shared.Kubeconfig()), "#/tasks/default/evaluate")
+	p.click("Approve plan " + shared.plan)
+	p.see("kubectl gputask plan approve "+shared.plan, "Pod is stopped and starts again elsewhere")
+	p.click("Cancel")
+	p.goTo("#/tasks/default/too-big")
+	p.see("GPUs for each Pod")
+	p.click("Edit in What if")
+	p.until("the manifest has fewer GPUs", `/name: too-big[^]*gpu-amount: \d\n/.test(document.querySelector('textarea')?.value)`)
 	p.quiet()
 }
 

@@ -212,6 +212,14 @@ func (p *page) click(text string) {
 	p.do(chromedp.Evaluate(find+".click()", nil))
 }
 
+// fill gives the field with a label a value.
+func (p *page) fill(label, value string) {
+	p.Helper()
+	find := fmt.Sprintf("[...document.querySelectorAll('label')].find(one => one.innerText === %q)?.control", label)
+	p.until("there is a field "+label, find)
+	p.do(evaluate(fmt.Sprintf("(field => { field.value = %q; for (const type of ['input', 'change']) field.dispatchEvent(new Event(type, {bubbles: true})); })(%s)", value, find)))
+}
+
 // evaluate runs a script in the page.
 func evaluate(script string) chromedp.Action { return chromedp.Evaluate(script, nil) }
 

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
@@ -26,8 +27,14 @@ type Input struct {
 	Known Summary
 	// Partial is true if these are not all Pods of the cluster: then it is not known who is first.
 	Partial bool
-	// Help returns what would help a waiting task; empty if that is not known.
-	Help func(*analysis.LineEntry) string
+	// Help returns what would help a waiting task; nothing if that is not known.
+	Help func(*analysis.LineEntry) Advice
+}
+
+// Advice is what would help a waiting task, in a sentence and as changes each of which alone lets it start.
+type Advice struct {
+	Text     string
+	Remedies []v1.WaitingRemedy
 }
 
 // Build returns the rows of all collections but Samples, and what the history keeps of now.
@@ -55,7 +62,7 @@ func Build(in *Input) (Set, *Moment) {
 type builder struct {
 	view    *analysis.View
 	queues  *analysis.Queues
-	help    func(*analysis.LineEntry) string
+	help    func(*analysis.LineEntry) Advice
 	given   Summary
 	top     *analysis.Top
 	line    *analysis.Line

@@ -8,6 +8,7 @@ import (
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 // TaskDetails is all about one task.
@@ -23,11 +24,13 @@ type TaskDetails struct {
 
 // Explanation is why a task is in its state, or whether it would fit, and what would help.
 type Explanation struct {
-	Headline string           `json:"headline"`
-	Lines    []show.Pair      `json:"lines"`
-	Remedies []string         `json:"remedies,omitempty"`
-	Moves    []Move           `json:"moves,omitempty"`
-	Places   []analysis.Place `json:"places,omitempty"`
+	Headline string      `json:"headline"`
+	Lines    []show.Pair `json:"lines"`
+	// Commands show what blocks it, or mend it.
+	Commands []string           `json:"commands,omitempty"`
+	Remedies []v1.WaitingRemedy `json:"remedies,omitempty"`
+	Moves    []Move             `json:"moves,omitempty"`
+	Places   []analysis.Place   `json:"places,omitempty"`
 	// Placed is true if its Pods are at these places, and not only would be.
 	Placed bool `json:"placed,omitempty"`
 }

@@ -30,16 +30,18 @@ const (
 
 // Summary is the only row of its collection; its key is empty.
 type Summary struct {
-	Server       string           `json:"server"`
-	Context      string           `json:"context,omitempty"`
-	User         string           `json:"user,omitempty"`
-	Namespace    string           `json:"namespace"`
-	Connected    bool             `json:"connected"`
-	Trouble      string           `json:"trouble,omitempty"`
-	TroubleSince *metav1.Time     `json:"troubleSince,omitempty"`
-	Hidden       []string         `json:"hidden,omitempty"`
-	Problems     []string         `json:"problems,omitempty"`
-	Levels       []string         `json:"levels"`
+	Server       string       `json:"server"`
+	Context      string       `json:"context,omitempty"`
+	User         string       `json:"user,omitempty"`
+	Namespace    string       `json:"namespace"`
+	Connected    bool         `json:"connected"`
+	Trouble      string       `json:"trouble,omitempty"`
+	TroubleSince *metav1.Time `json:"troubleSince,omitempty"`
+	Hidden       []string     `json:"hidden,omitempty"`
+	Problems     []string     `json:"problems,omitempty"`
+	Levels       []string     `json:"levels"`
+	// Priorities are the names of the PriorityClasses for tasks.
+	Priorities   []string         `json:"priorities,omitempty"`
 	Models       []analysis.Model `json:"models"`
 	Total        analysis.Sum     `json:"total"`
 	WaitingGPUs  string           `json:"waitingGPUs"`
@@ -126,6 +128,8 @@ type Entry struct {
 	Turn   int    `json:"turn"`
 	Reason string `json:"reason"`
 	Help   string `json:"help,omitempty"`
+	// Remedies are what Help says, as changes each of which alone lets it start, unless its WaitingReason has them.
+	Remedies []v1.WaitingRemedy `json:"remedies,omitempty"`
 	// Never is true if it would not fit even if nothing else ran.
 	Never          bool      `json:"never,omitempty"`
 	EstimatedStart *Estimate `json:"estimatedStart,omitempty"`

@@ -9,7 +9,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,24 +79,11 @@ func (b *builder) addWaiting() {
 		row := entryRow(entry)
 		row.Turn = turn
 		if row.Help == "" && !entry.Refused && b.help != nil {
-			row.Help = b.help(entry)
-		}
-		if plan := b.proposedFor(entry); plan != nil {
-			row.Help = strings.TrimSuffix(fmt.Sprintf("approve plan %s, which moves %s for it; or %s", plan.Name, plural.Count(len(plan.Spec.Moves), "running Pod"), row.Help), "; or ")
+			advice := b.help(entry)
+			row.Help, row.Remedies = advice.Text, advice.Remedies
 		}
 		b.set.put(Waiting, entry.Kind+" "+entry.Namespace+"/"+entry.Name, row)
 	}
-}
-
-// proposedFor returns the plan that makes room for a task as soon as somebody approves it; nil for none.
-func (b *builder) proposedFor(entry *analysis.LineEntry) *v1.MovePlan {
-	for _, plan := range b.view.Plans {
-		task := plan.Spec.For
-		if plan.Status.Phase == v1.PlanProposed && task != nil && entry.Kind == analysis.KindTask && task.Namespace == entry.Namespace && task.Name == entry.Name {
-			return plan
-		}
-	}
-	return nil
 }
 
 func entryRow(entry *analysis.LineEntry) *Entry {
@@ -210,7 +196,9 @@ func placeOf(view *analysis.View, pod string, place *v1.MovePlace) analysis.Plac
 
 // ExplanationOf returns an explanation.
 func ExplanationOf(view *analysis.View, e *analysis.Explanation, now time.Time) *Explanation {
-	row := &Explanation{Headline: show.ExplanationHeadline(e, now), Lines: show.ExplanationPairs(e, now), Places: e.Uses, Placed: len(e.Uses) > 0}
+	row := &Explanation{
+		Headline: show.ExplanationHeadline(e, now), Lines: show.ExplanationPairs(e, now), Commands: e.Verdict.Commands, Places: e.Uses, Placed: len(e.Uses) > 0,
+	}
 	if e.Outlook == nil {
 		return row
 	}

@@ -4,9 +4,12 @@
 package rows
 
 import (
+	"reflect"
+	"slices"
 	"testing"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/verdict"
 )
@@ -58,6 +61,40 @@ func TestWhatAnEntrySays(t *testing.T) {
 				t.Errorf("row %+v, expected start %q", row, expected)
 			}
 		})
+	}
+}
+
+func TestRemediesThatNoSchedulerHasPublishedAreThoseOfTheAdvice(t *testing.T) {
+	t.Parallel()
+	fewer := []v1.WaitingRemedy{{Kind: "FewerGPUs", Value: "2", Message: "with 2 GPUs for each Pod"}}
+	published := &v1.WaitingReason{Message: "2 nodes have too few free GPUs", Remedies: []v1.WaitingRemedy{{Kind: "FreeGPUs", Message: "with 2 more free GPUs"}}}
+	for name, test := range map[string]struct {
+		entry analysis.LineEntry
+		want  Advice
+	}{
+		"no scheduler has said anything": {analysis.LineEntry{}, Advice{"it would start with 2 GPUs for each Pod", fewer}},
+		"its scheduler has":              {analysis.LineEntry{WaitingReason: published}, Advice{"it would start with 2 more free GPUs", nil}},
+		"it is not served":               {analysis.LineEntry{Refused: true}, Advice{}},
+	} {
+		test.entry.Kind, test.entry.Name = analysis.KindTask, "train"
+		b := &builder{
+			line: &analysis.Line{Waiting: []analysis.LineEntry{test.entry}}, set: Set{Waiting: {}},
+			help: func(*analysis.LineEntry) Advice { return Advice{"it would start with 2 GPUs for each Pod", fewer} },
+		}
+		b.addWaiting()
+		row := b.set[Waiting]["GPUTask /train"].(*Entry)
+		if row.Help != test.want.Text || !reflect.DeepEqual(row.Remedies, test.want.Remedies) {
+			t.Errorf("%s: %q, %+v", name, row.Help, row.Remedies)
+		}
+	}
+}
+
+func TestAnExplanationHasItsCommandsOnce(t *testing.T) {
+	t.Parallel()
+	said := verdict.Verdict{Kind: v1.TaskBlocked, Cause: "a claim is missing", Commands: []string{"kubectl get persistentvolumeclaims"}}
+	row := ExplanationOf(nil, &analysis.Explanation{Task: &v1.GPUTask{}, Verdict: said}, start)
+	if !slices.Equal(row.Commands, said.Commands) || slices.ContainsFunc(row.Lines, func(line show.Pair) bool { return line.Name == "Try" }) {
+		t.Errorf("commands %q, lines %q", row.Commands, row.Lines)
 	}
 }
 

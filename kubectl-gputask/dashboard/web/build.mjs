@@ -7,7 +7,7 @@ import { build } from "esbuild";
 import { copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 
 const target = "dist";
-const bundled = ["preact"];
+const bundled = ["preact", "yaml"];
 
 await rm(target, { recursive: true, force: true });
 await mkdir(target, { recursive: true });

@@ -16,7 +16,9 @@ await build({
   outdir: target,
   outExtension: { ".js": ".mjs" },
   bundle: true,
-  platform: "node",
+  // Libraries are those that the browser gets.
+  platform: "neutral",
+  external: ["node:*"],
   format: "esm",
   target: "node20",
   sourcemap: "inline",

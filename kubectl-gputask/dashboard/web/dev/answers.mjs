@@ -61,11 +61,14 @@ function explanationOf(task, nodes) {
       { label: "Free", text: "16 of 32 GPUs on 4 nodes, at most 4 together (h100-0)" },
       { label: "Why not now", text: "4 nodes have too few free GPUs, 3 have another GPU model" },
     ],
-    remedies: ["with 8 more free GPUs", "with 4 GPUs for each Pod"],
+    commands: ["kubectl get persistentvolumeclaims --namespace default"],
+    remedies: [{ kind: "FreeGPUs", value: "8", message: "with 8 more free GPUs" }, ...remedies],
     moves: [{ task: "default/job-5", pod: "default/job-5-0", gpus: "4", from: { pod: "job-5-0", node: nodes[0].name, gpus: [0, 1, 2, 3] }, to: { pod: "job-5-0", node: nodes[1].name, gpus: [4, 5, 6, 7] }, state: "", costGPUSeconds: 73 }],
     places: [{ pod: `${task.name}-0`, node: nodes[0].name, gpus: [0, 1, 2, 3, 4, 5, 6, 7] }],
   };
 }
+
+const remedies = [{ kind: "AcceptModels", value: "a100-40gb", message: "on a100-40gb (2 nodes)" }, { kind: "FewerGPUs", value: "4", message: "with 4 GPUs for each Pod" }];
 
 function memberOf(task, index) {
   const name = `${task.name}-${index}`;
@@ -98,9 +101,14 @@ export function gpuDetails(node, index) {
 }
 
 export function whatIf(text, nodes) {
-  if (!/kind:\s*GPUTask/.test(text)) return { status: 400, answer: { error: "document 1: kind: it has no kind GPUTask" } };
-  const amount = /gpu-amount:\s*(.*)/.exec(text)?.[1] ?? "\"1\"";
-  if (!/^".*"$/.test(amount)) return { status: 400, answer: { error: "document 1: spec.gpu-amount: a number where a text is expected; write it in quotes" } };
+  if (!/kind:\s*GPUTask/.test(text)) return { status: 422, answer: { error: "reading the text: there are no GPUTasks in it" } };
+  const amount = /gpu-amount:\s*"?([^"\n]*)/.exec(text)?.[1] ?? "1";
+  if (!(Number(amount) > 0)) {
+    const line = text.split("\n").findIndex((one) => one.includes("gpu-amount")) + 1;
+    const wrong = `Invalid value: "${amount}": must be a whole number of GPUs from "1" to "9999", or a share of one GPU`;
+    return { status: 422, answer: { error: `task example: line ${line}: spec.gpu-amount: ${wrong}`, fields: [{ path: "spec.gpu-amount", line, text: wrong }] } };
+  }
+  const pods = Number(/replicas:\s*(\d+)/.exec(text)?.[1] ?? 1);
   const [first, second] = Object.values(nodes).filter((node) => node.gpus.length === 8);
   const all = [0, 1, 2, 3, 4, 5, 6, 7];
   return {
@@ -108,9 +116,9 @@ export function whatIf(text, nodes) {
     answer: {
       notes: ["The task is asked about as if it were created in namespace default."],
       answers: [{
-        namespace: "default", name: /name:\s*(\S+)/.exec(text)?.[1] ?? "example", verdict: "AfterMoves", headline: "It fits after one move: 2 Pods, each 8 GPUs, together in one leaf",
-        lines: [{ label: "Asks for", text: "2 Pods, each 8 GPUs of any model; all of them together" }, { label: "Free", text: "37 of 480 GPUs on 60 nodes, at most 8 together (h100-4)" }],
-        remedies: ["with 4 GPUs for each Pod", "with priority gpu-high-priority, which would preempt speech/eval-3"],
+        namespace: "default", name: /name:\s*(\S+)/.exec(text)?.[1] ?? "example", verdict: "AfterMoves", headline: `It fits after one move: ${pods} Pods, each ${amount} GPUs, together in one leaf`,
+        lines: [{ label: "Asks for", text: `${pods} Pods, each ${amount} GPUs of any model; all of them together` }, { label: "Free", text: "37 of 480 GPUs on 60 nodes, at most 8 together (h100-4)" }],
+        remedies: [...remedies, { kind: "FreeGPUs", value: "2", message: "with 2 more free GPUs" }],
         places: [{ pod: "example-0", node: first.name, gpus: all }, { pod: "example-1", node: second.name, gpus: all }],
         moves: [{ task: "default/job-5", pod: "default/job-5-0", gpus: "2", from: { pod: "job-5-0", node: first.name, gpus: [0, 1] }, to: { pod: "job-5-0", node: "a100-1", gpus: [6, 7] }, state: "", costGPUSeconds: 73 }],
       }],

@@ -113,7 +113,7 @@ export function makeSummary(nodes) {
   }
   return {
     server: "https://gpu-cluster.example.com:6443", context: "gpu-lab", user: "anna@example.com", namespace: "default", connected: true,
-    levels: ["zone", "leaf"], models: [...byModel.values()], total, waitingGPUs: "33.5", waitingTasks: 5,
+    levels: ["zone", "leaf"], priorities: ["gpu-high-priority", "gpu-low-priority"], models: [...byModel.values()], total, waitingGPUs: "33.5", waitingTasks: 5,
     runningTasks: 41, strandedGPUs: 6, metered: true, prometheus: true, journal: true,
     problems: ["GPUTask research/broken can't be read: spec.gpu-amount is not a number."],
   };
@@ -160,12 +160,12 @@ export function makeTasks(next) {
 export function makeWaiting() {
   const rows = {};
   const put = (row) => { rows[`${row.kind} ${row.namespace}/${row.name}`] = { position: row.turn + 1, pods: 1, priority: 0, refused: false, ...row }; };
-  put({ kind: "GPUTask", namespace: "default", name: "big", turn: 0, queue: "team-vision", position: 1, gpus: "16", model: "h100-80gb-hbm3", pods: 2, priority: 100, priorityClass: "gpu-high-priority", since: at(12), reason: "16 GPUs are free, but at most 4 together on one node (h100-0)", help: "approve plan make-room-big-7h9sz, which moves 2 running Pods for it", estimatedStart: { earliest: at(-5), likely: at(-22), latest: at(-70) } });
+  put({ kind: "GPUTask", namespace: "default", name: "big", turn: 0, queue: "team-vision", position: 1, gpus: "16", model: "h100-80gb-hbm3", pods: 2, priority: 100, priorityClass: "gpu-high-priority", since: at(12), reason: "16 GPUs are free, but at most 4 together on one node (h100-0)", help: "it would start on a100-40gb (2 nodes), or with 4 GPUs for each Pod", remedies: [{ kind: "AcceptModels", value: "a100-40gb", message: "on a100-40gb (2 nodes)" }, { kind: "FewerGPUs", value: "4", message: "with 4 GPUs for each Pod" }], estimatedStart: { earliest: at(-5), likely: at(-22), latest: at(-70) } });
   put({ kind: "GPUTask", namespace: "vision", name: longName, turn: 1, queue: "team-vision", position: 2, gpus: "8", model: "a100-40gb", priority: 10, since: at(45), reason: "4 nodes have too few free GPUs, 3 have another GPU model", help: "6 more free GPUs on one node, or 2 GPUs for each Pod", estimatedStart: { likely: at(-180), message: "if finetune-3 ends as its like did before" } });
   put({ kind: "GPUTask", namespace: "speech", name: "asr-large", turn: 2, queue: "team-speech", position: 1, gpus: "8", pods: 2, since: at(190), reason: "Queue team-speech is at its limit of 24 GPUs", help: "a higher limit of the queue, or the end of one of its 5 tasks" });
   put({ kind: "Gang", namespace: "speech", name: "mpi-job", turn: 3, position: 0, gpus: "1", pods: 4, since: at(20), reason: "the Pod mpi-job-3 does not exist yet" });
   put({ kind: "GPUTask", namespace: "research", name: "notebook-share", turn: 4, position: 3, gpus: "0.5", model: "rtx4090", since: at(3), reason: "it is evaluated in the next cycle" });
-  put({ kind: "GPUTask", namespace: "research", name: "refused", turn: 5, position: 0, gpus: "1", since: at(500), refused: true, verdict: { kind: "Blocked" }, reason: "There is no queue team-gone", help: "the label falldio.com/queue with the name of a queue of the namespace" });
+  put({ kind: "GPUTask", namespace: "research", name: "refused", turn: 5, position: 0, gpus: "1", since: at(500), refused: true, reason: "There is no queue team-gone", help: "the label falldio.com/queue with the name of a queue of the namespace", verdict: { kind: "Blocked", commands: ["kubectl get gpuqueues"] } });
   return rows;
 }
 

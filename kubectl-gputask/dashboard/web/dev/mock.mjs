@@ -103,6 +103,17 @@ async function change(response, request, kind, name, action) {
   return json(response, 200, { message: `${name}: ${action} is done.` });
 }
 
+function create(response, text) {
+  const name = /name:\s*(\S+)/.exec(text)?.[1] ?? "example";
+  if (data.tasks[`default/${name}`]) return json(response, 409, { error: `gputasks.falldio.com "${name}" already exists` });
+  const like = data.tasks["default/big"];
+  const set = { tasks: { [`default/${name}`]: { ...like, name, uid: `uid-${name}`, created: new Date().toISOString() } } };
+  Object.assign(data.tasks, set.tasks);
+  version++;
+  for (const viewer of viewers) send(viewer, { version, set });
+  return json(response, 200, { message: `The task ${name} was created.`, namespace: "default", name });
+}
+
 function changed(kind, object, action) {
   if (kind === "plans") return action === "approve" ? { ...object, approved: true, phase: "Approved" } : { ...object, aborted: true, phase: "Aborted" };
   const phases = { suspend: "Suspended", resume: "Running", rerun: "Waiting", delete: "Failed" };
@@ -127,6 +138,7 @@ async function api(request, response, url) {
   if (kind === "plans" && request.method === "POST") return change(response, request, "plans", first, second);
   const task = data.tasks[`${first}/${second}`];
   if (kind === "tasks" && third === "logs") return logs(response, url.searchParams.get("follow") === "true");
+  if (kind === "tasks" && !first) return create(response, await bodyOf(request));
   if (kind === "tasks" && request.method === "POST") return change(response, request, "tasks", `${first}/${second}`, third);
   if (kind === "tasks" && task) return json(response, 200, answers.taskDetails(task, data.nodes));
   return json(response, 404, { error: `There is no ${kind} ${first}/${second}.` });

@@ -42,6 +42,8 @@ export interface Summary {
   problems?: string[];
   /** The names of the levels of the topology, the widest first; each node has a domain for each. */
   levels: string[];
+  /** The names of the PriorityClasses for tasks. */
+  priorities?: string[];
   models: ModelSum[];
   total: Sum;
   waitingGPUs: string;
@@ -175,6 +177,8 @@ export interface Waiting {
   reason: string;
   /** What would help, in one sentence; absent while it is not known. */
   help?: string;
+  /** The same as changes, unless waitingReason has them. */
+  remedies?: Remedy[];
   /** True if it is not served: it may not use its queue, or its Pods can't be created. */
   refused?: boolean;
   /** The one answer to why it waits, as everybody shows it. */
@@ -193,8 +197,20 @@ export interface WaitingReason {
   message: string;
   never?: boolean;
   nodes?: { count?: number; cause: string; resource?: string; message: string }[];
-  remedies?: { kind: string; value?: string; resource?: string; message: string; nodes?: string[] }[];
+  remedies?: Remedy[];
   time: string;
+}
+
+/** A change that alone would let something start that waits. */
+export interface Remedy {
+  /** What has to change: FreeGPUs, AcceptModels, FewerGPUs … */
+  kind: string;
+  /** What it has to be instead; absent for a demand that is dropped. */
+  value?: string;
+  resource?: string;
+  /** Completes the sentence "it would start …". */
+  message: string;
+  nodes?: string[];
 }
 
 export interface Verdict {
@@ -318,8 +334,9 @@ export interface Explanation {
   /** In one sentence. */
   headline: string;
   lines: Line[];
-  /** Each alone would let it start. */
-  remedies?: string[];
+  /** Commands that show what blocks it, or mend it. */
+  commands?: string[];
+  remedies?: Remedy[];
   moves?: Move[];
   places?: Place[];
   /** Whether its Pods are at these places, and not only would be. */
@@ -380,9 +397,24 @@ export interface Done {
   message: string;
 }
 
+/** POST api/tasks takes the YAML of one task and creates it. */
+export interface Created extends Done {
+  namespace: string;
+  name: string;
+}
+
 /** The answer of any request that failed. */
 export interface Failure {
   error: string;
+  /** The fields of a manifest that are wrong. */
+  fields?: InvalidField[];
+}
+
+export interface InvalidField {
+  /** "spec.gpu-amount" */
+  path: string;
+  line?: number;
+  text: string;
 }
 
 /** GET api/gpus/{node}/{index} */

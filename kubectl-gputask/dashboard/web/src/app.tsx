@@ -68,7 +68,7 @@ function View({ route }: { route: Route }): JSX.Element {
     case "decision":
       return <DecisionsView id={route.id} filter={route.filter} />;
     case "unknown":
-      return <><h1>Not found</h1><Empty>This address leads nowhere. <a href={links.cluster}>Go to the cluster.</a></Empty></>;
+      return <><h1>Not found</h1><Empty>Page not found. <a href={links.cluster}>Go to the cluster.</a></Empty></>;
   }
 }
 
@@ -101,7 +101,7 @@ function Header({ route }: { route: Route }): JSX.Element {
       </nav>
       <div class="who">
         {summary && (
-          <span class="server" title={`Cluster ${summary.server}${summary.user ? `, with the rights of ${summary.user}` : ""}`}>
+          <span class="server" title={`Cluster ${summary.server}${summary.user ? `, with the permissions of ${summary.user}` : ""}`}>
             {summary.context ? `${summary.context}, namespace ${summary.namespace}` : summary.server}
           </span>
         )}

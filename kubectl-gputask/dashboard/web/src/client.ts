@@ -1,13 +1,13 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-import type { Done, Failure } from "./api";
-import { withLocalTimes } from "./format";
+import type { Done, Failure, InvalidField } from "./api";
+import { list, withLocalTimes } from "./format";
 import { currentToken } from "./token";
 
 /** A request that was answered, but not with what was asked for. */
 export class Refusal extends Error {
-  constructor(readonly status: number, message: string) {
+  constructor(readonly status: number, message: string, readonly fields: readonly InvalidField[] = []) {
     super(message);
   }
 }
@@ -22,7 +22,8 @@ export async function request(path: string, options: RequestInit = {}): Promise<
   if (token !== "") headers.set("Authorization", `Bearer ${token}`);
   const response = await fetch(`api/${path}`, { ...options, headers, cache: "no-store", credentials: "same-origin" });
   if (response.ok) return response;
-  const refusal = new Refusal(response.status, await failureOf(response));
+  const { error, fields } = await failureOf(response);
+  const refusal = new Refusal(response.status, error, list(fields));
   if (refusal.status === 401) onUnauthorized.call(refusal.message);
   throw refusal;
 }
@@ -65,13 +66,13 @@ export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
-async function failureOf(response: Response): Promise<string> {
+async function failureOf(response: Response): Promise<Failure> {
   const text = await response.text().catch(() => "");
   try {
-    const failure = JSON.parse(text) as Partial<Failure>;
-    if (typeof failure.error === "string" && failure.error !== "") return failure.error;
+    const failure = JSON.parse(text) as Failure;
+    if (typeof failure.error === "string" && failure.error !== "") return failure;
   } catch {
     // Not from our server, but from something before it.
   }
-  return `The server answered with ${response.status} ${response.statusText}`.trim() + ".";
+  return { error: `The server answered with ${response.status} ${response.statusText}`.trim() + "." };
 }

@@ -122,6 +122,12 @@ export function enumerate(items: readonly string[]): string {
   return `${items.slice(0, -1).join(", ")} and ${items[items.length - 1]}`;
 }
 
+/** With a capital letter and a full stop. */
+export function sentence(text: string): string {
+  const begun = text.slice(0, 1).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(begun) ? begun : begun + ".";
+}
+
 /** Compares names as people count: node-2 comes before node-10. Ten times as fast as a collator. */
 export function compareNames(a: string, b: string): number {
   let i = 0;

@@ -5,7 +5,7 @@ export type Route =
   | { view: "cluster"; find: string }
   | { view: "queue" | "tasks" | "plans" | "history" }
   | { view: "task"; namespace: string; name: string }
-  | { view: "whatif"; from?: { namespace: string; name: string } }
+  | { view: "whatif"; from?: TaskToEdit }
   | { view: "plan"; name: string }
   | { view: "decisions"; filter: DecisionFilter }
   | { view: "decision"; id: number; filter: DecisionFilter }
@@ -19,6 +19,13 @@ export interface DecisionFilter {
 }
 
 export const allDecisions: DecisionFilter = { task: "", find: "", outcome: "" };
+
+/** A task whose manifest is looked at, and what of it is changed first. */
+export interface TaskToEdit {
+  namespace: string;
+  name: string;
+  change?: { kind: string; value?: string };
+}
 
 export type ViewName = Route["view"];
 
@@ -38,7 +45,7 @@ export function parseRoute(hash: string): Route {
     case "history/1":
       return { view: view as "queue" };
     case "whatif/1":
-      return whatIfRoute(parameters.get("from"));
+      return whatIfRoute(parameters);
     case "tasks/3":
       return { view: "task", namespace: first ?? "", name: second ?? "" };
     case "plans/2":
@@ -80,7 +87,9 @@ export const links = {
   task: (namespace: string, name: string) => `#/tasks/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`,
   /** For a task that is given as "namespace/name". */
   taskOf: (key: string) => `#/tasks/${key.split("/").map(encodeURIComponent).join("/")}`,
-  whatIfFrom: (namespace: string, name: string) => `#/whatif?from=${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`,
+  whatIfFrom: (namespace: string, name: string, change?: TaskToEdit["change"]) =>
+    `#/whatif?from=${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`
+    + (change ? `&change=${encodeURIComponent(change.kind)}` : "") + (change?.value ? `&value=${encodeURIComponent(change.value)}` : ""),
   plan: (name: string) => `#/plans/${encodeURIComponent(name)}`,
   decision: (id: number, filter = allDecisions) => `#/decisions/${id}${filterQuery(filter)}`,
   decisionsBy: (filter: DecisionFilter) => `#/decisions${filterQuery(filter)}`,
@@ -115,9 +124,12 @@ function decisionFilter(parameters: URLSearchParams): DecisionFilter {
   return { task: parameters.get("task") ?? "", find: parameters.get("find") ?? "", outcome: parameters.get("outcome") ?? "" };
 }
 
-function whatIfRoute(from: string | null): Route {
-  const [namespace, name, ...rest] = (from ?? "").split("/");
-  return namespace && name && rest.length === 0 ? { view: "whatif", from: { namespace, name } } : { view: "whatif" };
+function whatIfRoute(parameters: URLSearchParams): Route {
+  const [namespace, name, ...rest] = (parameters.get("from") ?? "").split("/");
+  if (!namespace || !name || rest.length > 0) return { view: "whatif" };
+  const kind = parameters.get("change");
+  const value = parameters.get("value");
+  return { view: "whatif", from: { namespace, name, ...(kind ? { change: { kind, ...(value ? { value } : {}) } } : {}) } };
 }
 
 function decode(part: string): string {

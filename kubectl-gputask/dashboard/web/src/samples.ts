@@ -28,7 +28,7 @@ export function summaryOf(samples: readonly Sample[]): string {
   const least = number(Math.min(...allocated));
   const most = number(Math.max(...allocated));
   const range = least === most ? "" : `, between ${least} and ${most}`;
-  return `${number(last.allocated)} of ${gpus(last.total)} ${last.allocated === 1 ? "is" : "are"} allocated now; the average over this span is ${number(mean)}${range}. At most ${gpus(waiting)} ${waiting === 1 ? "was" : "were"} waited for at once; ` +
+  return `${number(last.allocated)} of ${gpus(last.total)} ${last.allocated === 1 ? "is" : "are"} allocated now; the average over this span is ${number(mean)}${range}. At most ${gpus(waiting)} ${waiting === 1 ? "was" : "were"} requested at once; ` +
     `${number(last.stranded)} ${last.stranded === 1 ? "is" : "are"} stranded and ${number(last.unhealthy)} unhealthy now.`;
 }
 

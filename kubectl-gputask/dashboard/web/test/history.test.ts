@@ -21,7 +21,7 @@ test("live samples are appended to those that were fetched", () => {
 test("the summary says what the curves show", () => {
   assert.equal(
     summaryOf([sample(60, 2), sample(30, 6)]),
-    "6 of 8 GPUs are allocated now; the average over this span is 4, between 2 and 6. At most 2 GPUs were waited for at once; 1 is stranded and 0 unhealthy now.",
+    "6 of 8 GPUs are allocated now; the average over this span is 4, between 2 and 6. At most 2 GPUs were requested at once; 1 is stranded and 0 unhealthy now.",
   );
 });
 

@@ -21,6 +21,9 @@ test("links lead where they say", () => {
   assert.deepEqual(parseRoute(links.plan("make room")), { view: "plan", name: "make room" });
   assert.deepEqual(parseRoute(links.find("h100 & more")), { view: "cluster", find: "h100 & more" });
   assert.deepEqual(parseRoute(links.whatIfFrom("default", "big")), { view: "whatif", from: { namespace: "default", name: "big" } });
+  const smaller = { namespace: "default", name: "big", change: { kind: "FewerGPUs", value: "4" } };
+  assert.deepEqual(parseRoute(links.whatIfFrom("default", "big", smaller.change)), { view: "whatif", from: smaller });
+  assert.deepEqual(parseRoute(links.whatIfFrom("default", "big", { kind: "DropTopology" })), { view: "whatif", from: { ...smaller, change: { kind: "DropTopology" } } });
   assert.deepEqual(parseRoute("#/whatif?from=incomplete"), { view: "whatif" });
 });
 

@@ -21,7 +21,7 @@ export function Banners({ connection, summary }: { connection: Connection; summa
         {!lost && summary?.connected === false && (
           <p class="banner">
             <Icon name="warning" />
-            <span>{summary.trouble || "The cluster can't be reached."}{summary.troubleSince && <> What is shown is from <Time at={summary.troubleSince} />.</>}</span>
+            <span>{summary.trouble || "The cluster can't be reached."}{summary.troubleSince && <> Showing data from <Time at={summary.troubleSince} />.</>}</span>
           </p>
         )}
       </div>

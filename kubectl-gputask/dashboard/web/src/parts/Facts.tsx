@@ -26,15 +26,3 @@ export function Lines({ lines }: { lines: readonly Line[] | undefined }): JSX.El
   if (list(lines).length === 0) return null;
   return <Facts facts={list(lines).map(({ label, text }) => ({ label, value: text }))} />;
 }
-
-/** What would let a task start, each alone. */
-export function Remedies({ remedies }: { remedies: readonly string[] | undefined }): JSX.Element | null {
-  const all = list(remedies);
-  if (all.length === 0) return null;
-  return (
-    <>
-      <h3>{all.length === 1 ? "It would start" : "Each of these alone would let it start"}</h3>
-      <ul class="sentences">{all.map((remedy) => <li key={remedy}>{remedy}</li>)}</ul>
-    </>
-  );
-}

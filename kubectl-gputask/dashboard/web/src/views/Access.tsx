@@ -21,7 +21,7 @@ export function SignIn({ message }: { message: string }): JSX.Element {
   return (
     <section class="card gate" aria-labelledby="gate">
       <h1 id="gate">Sign in</h1>
-      <p>The address that <code>kubectl gputask dashboard</code> prints has a token. Open it as it is printed, with all that is behind the “#”.</p>
+      <p>The address that <code>kubectl gputask dashboard</code> prints has a token. Open it as it is printed, including everything after the “#”.</p>
       <p>If this page runs in a cluster, sign in with a Kubernetes token. This command creates one for a ServiceAccount:</p>
       <Command text="kubectl create token NAME" />
       <div role="status">{message !== "" && <p class="note attention"><Icon name="info" /><span>{message}</span></p>}</div>

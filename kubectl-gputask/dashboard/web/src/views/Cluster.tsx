@@ -86,7 +86,7 @@ function MapSection({ summary, find }: { summary: Summary; find: string }): JSX.
           </label>
         </form>
         <Legend colourBy={colourBy} priorities={priorities} />
-        {colourBy === "utilisation" && !summary.metered && <p class="hint">Nobody measures how busy the GPUs are: the node agent is not running, or its metrics can't be read.</p>}
+        {colourBy === "utilisation" && !summary.metered && <p class="hint">No utilisation data: the node agent is not running, or its metrics can't be read.</p>}
         <p class="visually-hidden" role="status">{(text !== "" || onlyFree) && `${number(shown.length)} of ${number(names.length)} nodes are shown.`}</p>
         <div ref={mapTop} />
         {shown.length > 0 ? (

@@ -57,7 +57,7 @@ function Details({ details, notice, load }: { details: GPUDetails; notice: strin
         ]}
       />
       {list(details.slices).length > 0 && <Slices slices={list(details.slices)} />}
-      <h3>{list(details.holders).length === 0 ? "Nobody holds it" : "Who holds it"}</h3>
+      <h3>{list(details.holders).length === 0 ? "Not in use" : "Held by"}</h3>
       {list(details.holders).map((holder) => <Holder key={holder.namespace + holder.pod} holder={holder} />)}
     </>
   );

@@ -27,7 +27,7 @@ const use: Series<Sample>[] = [
 ];
 
 const trouble: Series<Sample>[] = [
-  { label: "Waited for", class: "waited", value: (sample) => sample.waiting },
+  { label: "Requested", class: "waited", value: (sample) => sample.waiting },
   { label: "Stranded", class: "stranded", value: (sample) => sample.stranded },
   { label: "Unhealthy", class: "unhealthy", value: (sample) => sample.unhealthy },
 ];
@@ -66,7 +66,7 @@ function Cluster({ hours }: { hours: Hours }): JSX.Element {
       <Failed message={history.error} />
       {history.value && <Source history={history.value} first={samples[0]?.time} />}
       {!history.value && history.error === "" ? <Loading what="the history" /> : samples.length < 2
-        ? <Empty>There is too little to draw yet. The curves begin to grow in a moment.</Empty>
+        ? <Empty>Not enough data yet. The charts will appear in a moment.</Empty>
         : <Curves samples={samples} />}
     </>
   );
@@ -93,8 +93,8 @@ function Curves({ samples }: { samples: readonly Sample[] }): JSX.Element {
         <Chart samples={samples} series={use} label={summaryOf(samples)} pointer={pointer} onPointer={setPointer} />
       </section>
       <section class="card" aria-labelledby="trouble">
-        <h2 id="trouble">GPUs that are waited for, stranded or unhealthy</h2>
-        <Chart samples={samples} series={trouble} label="GPUs that are waited for, stranded or unhealthy over time." pointer={pointer} onPointer={setPointer} />
+        <h2 id="trouble">Requested, stranded and unhealthy GPUs</h2>
+        <Chart samples={samples} series={trouble} label="Requested, stranded and unhealthy GPUs over time." pointer={pointer} onPointer={setPointer} />
       </section>
       <section class="card" aria-label="In words">
         <p>{summaryOf(samples)}</p>

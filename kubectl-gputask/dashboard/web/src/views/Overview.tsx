@@ -4,9 +4,11 @@
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 
-import type { ModelSum, Sum, Summary, Waiting } from "../api";
-import { counted, gpus, list, number } from "../format";
+import type { Sum, Summary, Waiting } from "../api";
+import { counted, gpus, list, number, sentence } from "../format";
+import { byModel, wholeGPUs } from "../models";
 import { useCollection } from "../page";
+import { WaitingHelp } from "../parts/Help";
 import { Lasted } from "../parts/Time";
 import { links } from "../route";
 import { WaitingName } from "./WaitingName";
@@ -23,11 +25,6 @@ export function Numbers({ summary }: { summary: Summary }): JSX.Element {
       <Big value={number(total.unhealthy ?? 0)} unit={total.unhealthy === 1 ? "GPU unhealthy" : "GPUs unhealthy"} tone={total.unhealthy ? "bad" : ""} />
     </ul>
   );
-}
-
-/** How many GPUs are not divided into MIG slices: the others can't be had as a whole. */
-function wholeGPUs(sum: Sum): number {
-  return sum.gpus - (sum.divided ?? 0);
 }
 
 function slicesFree(sum: Sum): string {
@@ -57,19 +54,19 @@ export function NextInLine(): JSX.Element {
   const waiting = useCollection("waiting");
   const served = useMemo(() => firstOf(waiting.rows.values(), mostNamed), [waiting.changes]);
   const [first, ...others] = served.first;
-  if (!first) return <p class="next-in-line quiet">Nobody waits for GPUs.</p>;
+  if (!first) return <p class="next-in-line quiet">No tasks are waiting for GPUs.</p>;
   return (
-    <p class="next-in-line">
+    <div class="next-in-line">
       <strong>Next in the <a href={links.queue}>queue</a>:</strong>{" "}
       <WaitingName waiting={first} /> has waited <Lasted from={first.since} /> for {gpus(first.gpus)}{first.model ? ` of ${first.model}` : ""}.{" "}
-      {sentence(first.reason)} {first.help && <span class="help">What would help: {sentence(first.help)}</span>}
+      {sentence(first.reason)} {first.help && <span class="help">What would help: </span>}<WaitingHelp waiting={first} />
       {others.length > 0 && (
         <span class="then">
           Then: {others.map((one, index) => <span key={one.namespace + one.name}>{index > 0 && ", "}<WaitingName waiting={one} /> ({gpus(one.gpus)})</span>)}
           {served.count > served.first.length && <> and <a href={links.queue}>{number(served.count - served.first.length)} more</a></>}
         </span>
       )}
-    </p>
+    </div>
   );
 }
 
@@ -91,28 +88,10 @@ export function Models({ summary, text, onFind }: { summary: Summary; text: stri
   );
 }
 
-function byModel(sums: readonly ModelSum[]): { model: string; sum: Sum }[] {
-  const models = new Map<string, Sum>();
-  for (const sum of sums) {
-    const before = models.get(sum.model);
-    models.set(sum.model, before === undefined ? sum : {
-      ...before, free: before.free + sum.free, gpus: before.gpus + sum.gpus, divided: (before.divided ?? 0) + (sum.divided ?? 0),
-      slices: (before.slices ?? 0) + (sum.slices ?? 0), freeSlices: (before.freeSlices ?? 0) + (sum.freeSlices ?? 0),
-    });
-  }
-  return [...models].map(([model, sum]) => ({ model, sum }));
-}
-
 const mostNamed = 4;
 
 /** The first of those that are served, and how many there are. */
 function firstOf(all: Iterable<Waiting>, most: number): { first: Waiting[]; count: number } {
   const served = [...all].filter((waiting) => !waiting.refused).sort((a, b) => a.turn - b.turn);
   return { first: served.slice(0, most), count: served.length };
-}
-
-/** With a capital letter and a full stop. */
-export function sentence(text: string): string {
-  const begun = text.slice(0, 1).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(begun) ? begun : begun + ".";
 }

@@ -4,8 +4,8 @@
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 
-import type { Action, Plan } from "../api";
-import { counted, gpuTime, list, number } from "../format";
+import type { Plan } from "../api";
+import { gpuTime, list, number } from "../format";
 import { Legend } from "../map/Legend";
 import { nodesAt } from "../map/moved";
 import { marksOf, nodesOf, PlaceMap } from "../map/PlaceMap";
@@ -16,8 +16,8 @@ import { Facts } from "../parts/Facts";
 import { MoveTable, PlaceList } from "../parts/Moves";
 import { Empty } from "../parts/Notes";
 import { Time } from "../parts/Time";
+import { actionsOf, costText, isOver } from "../plan";
 import { links } from "../route";
-import { isOver } from "./Plans";
 
 export function PlanView({ name }: { name: string }): JSX.Element {
   const plan = useRow("plans", name);
@@ -47,7 +47,7 @@ function Details({ plan }: { plan: Plan }): JSX.Element {
             { label: "Cost", value: <span title={`${number(plan.costGPUSeconds)} GPU-seconds`}>{costText(plan)}</span> },
             plan.lostGPUSeconds > 0 && { label: "Work that is repeated", value: gpuTime(plan.lostGPUSeconds) },
             { label: "Gain", value: plan.gain },
-            { label: "Gain in fact", value: plan.realGain },
+            { label: "Actual gain", value: plan.realGain },
             { label: "Created", value: <Time at={plan.created} /> },
             plan.finished !== undefined && { label: "Finished", value: <Time at={plan.finished} /> },
           ]}
@@ -81,35 +81,11 @@ function BeforeAndAfter({ plan }: { plan: Plan }): JSX.Element | null {
         <div><h3>After</h3><PlaceMap label="The nodes after the moves, with the GPUs marked that Pods get." nodes={after} names={names} marks={coming} /></div>
       </div>
       <Legend colourBy="task" brief marks={places.length > 0 ? ["from", "to", "new"] : ["from", "to"]} />
-      {isOver(plan) && <p class="hint">All else is drawn as it is now: it may have been different then.</p>}
+      {isOver(plan) && <p class="hint">Everything else is shown as it is now, and may have been different then.</p>}
     </section>
   );
 }
 
 const goals: Record<string, string> = {
-  PendingTask: "start a waiting task", Capacity: "give back whole GPUs, nodes and domains", Recreate: "place everything anew",
+  PendingTask: "start a waiting task", Capacity: "give back whole GPUs, nodes and domains", Recreate: "place all tasks again",
 };
-
-/** What it costs, and what it has cost before if that has changed: "3.9 GPU-minutes when proposed, 7.2 GPU-minutes now". */
-function costText(plan: Plan): string {
-  const proposed = gpuTime(plan.costGPUSeconds);
-  if (!plan.costNow || Math.abs(plan.costNow - plan.costGPUSeconds) < plan.costGPUSeconds / 10) return proposed;
-  return `${proposed} when proposed, ${gpuTime(plan.costNow)} now`;
-}
-
-function actionsOf(plan: Plan): Action[] {
-  const actions: Action[] = [];
-  if (plan.aborted || isOver(plan)) return actions;
-  const what = `${counted(list(plan.moves).length, "Pod is", "Pods are")} stopped and ${list(plan.moves).length === 1 ? "starts" : "start"} again elsewhere`;
-  if (!plan.approved && (plan.phase === "Proposed" || plan.phase === "")) {
-    actions.push({
-      name: "approve", command: `kubectl gputask plan approve ${plan.name}`,
-      question: `Approve the plan, so that ${what}, at a cost of ${costText(plan)}?`,
-    });
-  }
-  actions.push({
-    name: "abort", command: `kubectl gputask plan abort ${plan.name}`,
-    question: plan.phase === "Executing" ? "Abort the plan, so that nothing more is moved?" : "Abort the plan, so that nothing is moved?",
-  });
-  return actions;
-}

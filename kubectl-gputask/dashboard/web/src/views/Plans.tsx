@@ -12,6 +12,7 @@ import { Empty } from "../parts/Notes";
 import { Pages } from "../parts/Pages";
 import { Table } from "../parts/Table";
 import { Time } from "../parts/Time";
+import { isOver, isProposed } from "../plan";
 import { links } from "../route";
 
 const perPage = 100;
@@ -21,7 +22,7 @@ export function PlansView(): JSX.Element {
   const [page, setPage] = useState(0);
   const sorted = useMemo(() => [...plans.rows.values()].sort(openFirst), [plans.changes]);
   const shown = Math.min(page, Math.max(0, Math.ceil(sorted.length / perPage) - 1));
-  const open = sorted.filter((plan) => plan.phase === "Proposed" && !plan.approved && !plan.aborted).length;
+  const open = sorted.filter(isProposed).length;
   return (
     <>
       <h1>Plans</h1>
@@ -59,8 +60,4 @@ function Row({ plan }: { plan: Plan }): JSX.Element {
 
 function openFirst(a: Plan, b: Plan): number {
   return Number(isOver(a)) - Number(isOver(b)) || (a.created < b.created ? 1 : a.created > b.created ? -1 : 0);
-}
-
-export function isOver(plan: Plan): boolean {
-  return plan.phase === "Done" || plan.phase === "Aborted";
 }

@@ -5,13 +5,13 @@ import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 
 import type { Estimate, Waiting } from "../api";
-import { counted, gpus, number } from "../format";
+import { counted, gpus, number, sentence } from "../format";
 import { useCollection, useSummary } from "../page";
+import { WaitingHelp } from "../parts/Help";
 import { Empty } from "../parts/Notes";
 import { Pages } from "../parts/Pages";
 import { Table } from "../parts/Table";
 import { Clock, Lasted } from "../parts/Time";
-import { sentence } from "./Overview";
 import { Queues } from "./Queues";
 import { WaitingName } from "./WaitingName";
 
@@ -26,16 +26,16 @@ export function QueueView(): JSX.Element {
     <>
       <h1>Queue</h1>
       <p class="lead">
-        {served.length === 0 ? "Nobody waits for GPUs." : `${counted(served.length, "entry waits", "entries wait")} for ${gpus(summary?.waitingGPUs ?? "")}. They are tried from top to bottom${queues.rows.size === 0 ? ", by priority, then by age" : ""}; what does not fit yet lets others go first that don't delay it.`}
+        {served.length === 0 ? "No tasks are waiting for GPUs." : `${counted(served.length, "entry waits", "entries wait")} for ${gpus(summary?.waitingGPUs ?? "")}. Tried in this order${queues.rows.size === 0 ? ": by priority, then by age" : ""}. A task that doesn't fit yet lets later ones start if they won't delay it.`}
       </p>
       <section class="card" aria-labelledby="waiting">
-        <h2 id="waiting">What waits</h2>
+        <h2 id="waiting">Waiting</h2>
         {served.length > 0 ? <WaitingTable all={served} /> : <Empty>All tasks have the GPUs that they asked for.</Empty>}
       </section>
       {refused.length > 0 && (
         <section class="card" aria-labelledby="refused">
-          <h2 id="refused">What is not served</h2>
-          <p class="hint">Waiting does not help these: something has to be changed first.</p>
+          <h2 id="refused">Not served</h2>
+          <p class="hint">These won't start until something is changed.</p>
           <WaitingTable all={refused} refused />
         </section>
       )}
@@ -47,7 +47,7 @@ export function QueueView(): JSX.Element {
 function WaitingTable({ all, refused = false }: { all: readonly Waiting[]; refused?: boolean }): JSX.Element {
   const [page, setPage] = useState(0);
   const shown = Math.min(page, Math.max(0, Math.ceil(all.length / perPage) - 1));
-  const label = refused ? "What is not served" : "What waits";
+  const label = refused ? "Not served" : "Waiting";
   return (
     <>
       <Table label={label} class="waiting">
@@ -66,7 +66,7 @@ function WaitingTable({ all, refused = false }: { all: readonly Waiting[]; refus
               <th scope="row"><WaitingName waiting={waiting} /><small>{queueText(waiting)}</small></th>
               <td><span class="nowrap">{gpus(waiting.gpus)}</span><small>{shapeText(waiting)}</small></td>
               <td class="nowrap"><Lasted from={waiting.since} /></td>
-              <td class="why">{sentence(waiting.reason)}{waiting.help && <small class="help">{sentence(waiting.help)}</small>}{waiting.verdict?.commands?.map((command) => <small key={command}><code>{command}</code></small>)}</td>
+              <td class="why">{sentence(waiting.reason)} <WaitingHelp waiting={waiting} /></td>
               {!refused && <td class="start"><Expected estimate={waiting.estimatedStart} /></td>}
             </tr>
           ))}

@@ -18,14 +18,14 @@ export function Queues(): JSX.Element {
   return (
     <section class="card" aria-labelledby="queues">
       <h2 id="queues">Queues</h2>
-      {sorted.length === 0 ? <Note>There are no queues: what waits is served by priority, then by age.</Note> : (
+      {sorted.length === 0 ? <Note>There are no queues: tasks are served by priority, then by age.</Note> : (
         <>
           <p class="bar-legend" aria-hidden="true">
             <span><i class="bar-used" />used</span><span><i class="bar-borrowed" />borrowed</span>
             <span><i class="bar-guaranteed" />guaranteed</span><span><i class="bar-limit" />limit</span>
           </p>
           <Table label="Queues" class="queues">
-            <caption class="visually-hidden">What each queue uses, may use, and waits for</caption>
+            <caption class="visually-hidden">Used, allowed and requested GPUs of each queue</caption>
             <thead>
               <tr><th scope="col">Queue</th><th scope="col">GPUs</th><th scope="col">Fair share</th><th scope="col" class="numeric">Waiting</th><th scope="col" class="numeric">Running</th></tr>
             </thead>

@@ -45,7 +45,7 @@ function CurvesCard({ dimension, curves, missing }: { dimension: Dimension; curv
     <section class="card" aria-labelledby="split">
       <h2 id="split">GPUs allocated</h2>
       {missing ? <Note>Prometheus has no such history of this time. It would be made of {missing}.</Note>
-        : moments.length < 2 ? <Empty>There is too little to draw yet. The curves grow once a minute.</Empty>
+        : moments.length < 2 ? <Empty>Not enough data yet. The charts grow once a minute.</Empty>
         : series.length === 0 ? <Empty>No GPUs were allocated in this time.</Empty>
         : (
           <>
@@ -58,14 +58,14 @@ function CurvesCard({ dimension, curves, missing }: { dimension: Dimension; curv
 }
 
 function UsageTable({ dimension, rows }: { dimension: Dimension; rows: readonly SplitRow[] }): JSX.Element {
-  if (rows.length === 0) return <Empty>No GPUs were used or waited for in this time.</Empty>;
+  if (rows.length === 0) return <Empty>No GPUs were used or requested in this time.</Empty>;
   return (
     <Table label="GPU-hours and waiting times">
       <caption class="visually-hidden">GPU-hours, started tasks and waiting times in the time span, the most GPU-hours first</caption>
       <thead>
         <tr>
           <th scope="col">{headings[dimension] || <span class="visually-hidden">What</span>}</th><th scope="col" class="numeric">GPU-hours</th><th scope="col" class="numeric">Tasks started</th>
-          <th scope="col" class="numeric">Median wait</th><th scope="col" class="numeric">95% waited at most</th><th scope="col" class="numeric">GPUs waited for now</th>
+          <th scope="col" class="numeric">Median wait</th><th scope="col" class="numeric">95th percentile</th><th scope="col" class="numeric">GPUs requested now</th>
         </tr>
       </thead>
       <tbody>

@@ -10,15 +10,16 @@ import { useCollection, useFetched, useRow, useTaskNames } from "../page";
 import { Actions } from "../parts/Actions";
 import { PhaseBadge } from "../parts/Badge";
 import { CopyButton } from "../parts/Copy";
-import { Facts, Remedies, type Fact } from "../parts/Facts";
+import { Facts, type Fact } from "../parts/Facts";
+import { TaskHelp } from "../parts/Help";
 import { Logs } from "../parts/Logs";
 import { Empty, Failed, Loading } from "../parts/Notes";
 import { Result } from "../parts/Result";
 import { Table } from "../parts/Table";
 import { Time } from "../parts/Time";
 import { Timeline } from "../parts/Timeline";
+import { isOver, isProposed } from "../plan";
 import { links } from "../route";
-import { isOver } from "./Plans";
 import { asksFor } from "./Tasks";
 
 export function TaskView({ namespace, name }: { namespace: string; name: string }): JSX.Element {
@@ -61,7 +62,7 @@ function Details({ details, task, path, reload }: { details: TaskDetails; task: 
       <Folded title="Manifest">
         <div class="manifest-tools">
           <CopyButton text={() => details.manifest} what="the manifest" />
-          <a href={links.whatIfFrom(task.namespace, task.name)}>Ask what would become of a task with this manifest</a>
+          <a href={links.whatIfFrom(task.namespace, task.name)}>Check a task with this manifest</a>
         </div>
         <pre class="manifest" tabIndex={0} role="group" aria-label="Manifest as YAML">{details.manifest}</pre>
       </Folded>
@@ -80,23 +81,21 @@ function Answer({ explanation, task }: { explanation: Explanation | undefined; t
   return (
     <section class="card" aria-labelledby="explanation">
       <h2 id="explanation" class="headline">{explanation?.headline ?? "The task"}</h2>
-      {plans.map((plan) => <PlanFor key={plan.name} plan={plan} />)}
-      <Remedies remedies={explanation?.remedies} />
+      {plans.filter((plan) => !isProposed(plan)).map((plan) => <PlanFor key={plan.name} plan={plan} />)}
+      {explanation && <TaskHelp explanation={explanation} task={task} />}
       <p><a href={links.decisionsAbout(task.namespace, task.name)}>Decisions about this task</a></p>
       <TaskFacts task={task} lines={list(explanation?.lines).filter(({ label }) => label !== "Plan" || plans.length === 0)} />
     </section>
   );
 }
 
-/** A plan that makes room for the task, and where to approve it. */
+/** A plan that is approved and makes room for the task. */
 function PlanFor({ plan }: { plan: Plan }): JSX.Element {
-  const waits = plan.phase === "Proposed" && !plan.approved && !plan.aborted;
   return (
     <p class="note attention">
       <span>
-        A <a href={links.plan(plan.name)}>plan</a> {waits ? "would make" : "makes"} room for it: {counted(list(plan.moves).length, "move")}, at a cost of {gpuTime(plan.costGPUSeconds)}.
+        A <a href={links.plan(plan.name)}>plan</a> makes room for it: {counted(list(plan.moves).length, "move")}, at a cost of {gpuTime(plan.costGPUSeconds)}.
       </span>
-      {waits && <a class="button primary" href={links.plan(plan.name)}>Approve plan {plan.name}</a>}
     </p>
   );
 }

@@ -24,7 +24,7 @@ func views() []view {
 		{"whatif", "#/whatif", []string{"kind: GPUTask", "Ask"}},
 		{"plans", "#/plans", []string{shared.plan, "Proposed"}},
 		{"plan", "#/plans/" + shared.plan, []string{"default/evaluate", "Approve", "Abort", "Before", "After"}},
-		{"history", "#/history", []string{"Allocated", "Waited for", "Stranded", "GPU-hours"}},
+		{"history", "#/history", []string{"Allocated", "Requested", "Stranded", "GPU-hours"}},
 		{"decisions", "#/decisions", []string{"default/pretrain", "Placed", "Outcome"}},
 	}
 }

@@ -143,6 +143,8 @@ func verdictText(p *Page, o *analysis.Outlook) string {
 		return "it fits when " + abbreviate(o.Ends, 3) + " " + plural.Verb(len(o.Ends), "has ended", "have ended") + ", at the latest at " + p.timeOfDay(o.At.Time) + p.zone()
 	case analysis.Sometime:
 		return "it waits until other tasks end, at an unknown time"
+	case analysis.NodesClosed:
+		return "it only fits on nodes that are cordoned or not ready"
 	case analysis.Never:
 		return "it does not fit on the nodes of this cluster, even if they were empty"
 	default:
@@ -375,7 +377,7 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 	switch o.Verdict {
 	case analysis.Now:
 		style = Green
-	case analysis.Never, analysis.Invalid, analysis.QueueRefuses:
+	case analysis.Never, analysis.NodesClosed, analysis.Invalid, analysis.QueueRefuses:
 		style = Red
 	default:
 	}

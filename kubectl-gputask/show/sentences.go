@@ -108,7 +108,7 @@ func Help(o *analysis.Outlook) string {
 			text += " of running tasks, at a cost of " + GPUTime(o.CostGPUSeconds) + " of GPU time"
 		}
 		return text
-	case analysis.Sometime, analysis.Never:
+	case analysis.Sometime, analysis.NodesClosed, analysis.Never:
 		if len(o.Remedies) > 0 {
 			return placement.WouldStart(o.Remedies)
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
@@ -21,6 +22,8 @@ func commandsForPod(reason *v1.WaitingReason, pod *corev1.Pod) []string {
 		return nil
 	case reason.Reason == v1.WaitsForQueueAccess:
 		return []string{"kubectl get gpuqueues"}
+	case reason.Reason == v1.WaitsForClosedNodes:
+		return commandsForClosed(reason)
 	case strings.Contains(said, "PersistentVolume"), strings.Contains(said, "volumes"):
 		return []string{"kubectl get persistentvolumeclaims" + in}
 	case strings.Contains(said, "ResourceClaim"), reason.Reason == v1.WaitsForClaims:
@@ -28,6 +31,22 @@ func commandsForPod(reason *v1.WaitingReason, pod *corev1.Pod) []string {
 	default:
 		return []string{"kubectl describe pod " + pod.Name + in}
 	}
+}
+
+// commandsForClosed returns what opens closed nodes: those that are cordoned can be uncordoned.
+func commandsForClosed(reason *v1.WaitingReason) []string {
+	command := "kubectl uncordon"
+	for i := range reason.Nodes {
+		if word, _ := placement.ReasonOf(reason.Nodes[i].Cause); word.Closed() && word != placement.NodeCordoned {
+			command = "kubectl get nodes"
+		}
+	}
+	for i := range reason.Remedies {
+		if reason.Remedies[i].Kind == string(placement.OpenNodes) {
+			command += " " + strings.Join(reason.Remedies[i].Nodes, " ")
+		}
+	}
+	return []string{command}
 }
 
 // commandsFor returns what shows or mends what a task waits for before its Pods wait for nodes, or once they have some.

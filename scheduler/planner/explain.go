@@ -33,7 +33,7 @@ type cachedMessage struct {
 	at     time.Time
 	// version is that of the cluster that the message describes, and nodes that of its nodes alone.
 	version, nodes uint64
-	// never is true if there would be no place even if nothing else ran on these nodes.
+	// never is true if there would be no place even if nothing else ran on these nodes, as they are now.
 	never bool
 }
 
@@ -131,7 +131,7 @@ func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 	if text := unoffered(p, s); text != "" {
 		given.Reason, given.Never, given.Message, given.Remedies = v1.WaitsForever, true, text, nil
 	}
-	return cachedMessage{reason: given, at: p.clock.Now(), version: p.mirror.Version(), nodes: p.mirror.NodesVersion(), never: given.Never}
+	return cachedMessage{reason: given, at: p.clock.Now(), version: p.mirror.Version(), nodes: p.mirror.NodesVersion(), never: given.Never || given.Reason == v1.WaitsForClosedNodes}
 }
 
 // withoutExcluded removes from an explanation the nodes that it left out because filters refused them, which are

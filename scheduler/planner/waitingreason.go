@@ -21,6 +21,9 @@ func causeOf(explanation *placement.Explanation) v1.WaitingCause {
 	if explanation.Never {
 		return v1.WaitsForever
 	}
+	if explanation.Closed {
+		return v1.WaitsForClosedNodes
+	}
 	if len(explanation.Refusals) == 0 {
 		return v1.WaitsForNodes
 	}
@@ -65,10 +68,8 @@ func remediesOf(explanation *placement.Explanation) []v1.WaitingRemedy {
 	for i := range explanation.Remedies {
 		one := &explanation.Remedies[i]
 		remedy := v1.WaitingRemedy{Kind: string(one.Kind), Value: one.Value, Resource: one.Resource, Message: snapshot.PlainDomains(one.Text)}
-		if len(one.Free) > 0 {
-			nodes := slices.Sorted(maps.Keys(one.Free))
-			remedy.Nodes = nodes[:min(len(nodes), shownNodes)]
-		}
+		nodes := slices.Concat(one.Nodes, slices.Sorted(maps.Keys(one.Free)))
+		remedy.Nodes = nodes[:min(len(nodes), shownNodes)]
 		list = append(list, remedy)
 	}
 	return list

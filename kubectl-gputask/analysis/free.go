@@ -4,7 +4,6 @@
 package analysis
 
 import (
-
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"

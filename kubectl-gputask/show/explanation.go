@@ -119,6 +119,8 @@ func headline(p *Page, e *analysis.Explanation) string {
 	switch {
 	case e.Outlook == nil:
 		return ""
+	case e.WaitingReason == nil && e.Outlook.Kind() != v1.TaskQueued && e.Outlook.Kind() != v1.TaskStarting:
+		return ": no scheduler has tried it yet, and " + verdictText(p, e.Outlook)
 	case e.Outlook.Verdict == analysis.Sometime && e.EstimatedStart != nil:
 		return ": it waits its turn"
 	default:

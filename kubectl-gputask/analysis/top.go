@@ -131,35 +131,27 @@ type Largest struct {
 // Utilization is how busy GPUs are, 0 to 1, by their UUIDs.
 type Utilization map[string]float64
 
-// noLeaf is the domain of nodes without topology labels.
-const noLeaf = "(no leaf)"
+// NoLeaf is the domain of nodes without topology labels.
+const NoLeaf = "(no topology label)"
 
 // Top returns how the GPUs of the cluster are used.
 func (v *View) Top(load Utilization) *Top {
 	top := &Top{Metered: len(load) > 0}
 	reserved := v.reservedFor()
-	leaves, models := map[string]*Leaf{}, map[[2]string]*Model{}
+	leaves, models := leavesByName{}, map[[2]string]*Model{}
 	for _, node := range v.Nodes {
 		use := v.nodeUse(node, reserved[node.Name], load)
 		if len(use.GPUs) == 0 {
 			continue
 		}
-		name := v.leafOf(node)
-		if leaves[name] == nil {
-			leaves[name] = &Leaf{Name: name}
-		}
+		leaves.add(v.leafOf(node), &use)
 		key := [2]string{use.Model, use.Pool}
 		if models[key] == nil {
 			models[key] = &Model{Model: use.Model, Pool: use.Pool}
 		}
-		leaves[name].Nodes = append(leaves[name].Nodes, use)
-		leaves[name].Sum.add(&use)
 		models[key].add(&use)
 	}
-	for _, leaf := range slices.SortedFunc(maps.Values(leaves), func(a, b *Leaf) int { return compareNatural(a.Name, b.Name) }) {
-		slices.SortFunc(leaf.Nodes, func(a, b NodeUse) int { return compareNatural(a.Name, b.Name) })
-		top.Leaves = append(top.Leaves, *leaf)
-	}
+	top.Leaves = leaves.sorted()
 	for _, model := range models {
 		top.Models = append(top.Models, *model)
 	}
@@ -172,6 +164,37 @@ func (v *View) Top(load Utilization) *Top {
 		top.Problems = append(top.Problems, problem.Error())
 	}
 	return top
+}
+
+// leavesByName groups nodes.
+type leavesByName map[string]*Leaf
+
+func (l leavesByName) add(name string, node *NodeUse) {
+	if l[name] == nil {
+		l[name] = &Leaf{Name: name}
+	}
+	l[name].Nodes = append(l[name].Nodes, *node)
+	l[name].Sum.add(node)
+}
+
+func (l leavesByName) sorted() (list []Leaf) {
+	for _, leaf := range slices.SortedFunc(maps.Values(l), func(a, b *Leaf) int { return compareNatural(a.Name, b.Name) }) {
+		slices.SortFunc(leaf.Nodes, func(a, b NodeUse) int { return compareNatural(a.Name, b.Name) })
+		list = append(list, *leaf)
+	}
+	return list
+}
+
+// GroupedBy returns the nodes in other groups than their leaves.
+func (t *Top) GroupedBy(name func(*NodeUse) string) []Leaf {
+	groups := leavesByName{}
+	for i := range t.Leaves {
+		for j := range t.Leaves[i].Nodes {
+			node := &t.Leaves[i].Nodes[j]
+			groups.add(name(node), node)
+		}
+	}
+	return groups.sorted()
 }
 
 // nodeUse returns how each GPU of a node is used.
@@ -313,13 +336,19 @@ func (v *View) leafOf(node *corev1.Node) string {
 		}
 	}
 	if len(path) == 0 {
-		return noLeaf
+		return NoLeaf
 	}
 	return strings.Join(path, "/")
 }
 
 // shownShapes limits the shapes of tasks to the most frequent ones.
 const shownShapes = 6
+
+// commonSizes are the numbers of GPUs that Pods ask for most often.
+func commonSizes() []int { return []int{1, 2, 4, 8} }
+
+// CommonShapes returns the room for Pods with 1, 2, 4 and 8 GPUs.
+func (t *Top) CommonShapes() []ShapeRoom { return t.Shapes[max(0, len(t.Shapes)-len(commonSizes())):] }
 
 // addShapes measures the room for shapes: those of tasks, and common ones.
 func (v *View) addShapes(top *Top) {
@@ -349,7 +378,7 @@ func (v *View) addShapes(top *Top) {
 			top.Levels = append(top.Levels, v.Levels[level-1].Name)
 		}
 	}
-	for _, size := range []int{1, 2, 4, 8} { // common sizes
+	for _, size := range commonSizes() {
 		list = append(list, &counted{shape: placement.Shape{GPUs: size}})
 	}
 	v.Cluster.Try(func() bool {
@@ -406,7 +435,7 @@ func (v *View) labelledLevels() []int {
 
 // Unnamed is the name of the domain of nodes that have the label of a narrower level but
 // not of this one.
-const Unnamed = "no label"
+const Unnamed = "nodes without the label"
 
 // shapesOf returns the shapes of the Pods of an unfinished task, one for each role whose Pods need
 // GPUs.

@@ -18,7 +18,7 @@ import (
 // CurrentCost returns what the moves of a plan that may still be approved would cost now; nil if that is not known, as
 // for who may not read the tasks.
 func CurrentCost(ctx context.Context, clients *Clients, plan *v1.MovePlan, now time.Time) *reschedule.Cost {
-	if plan.Spec.Approved || plan.Spec.Abort || moveplan.Finished(plan) {
+	if !moveplan.MayBeApproved(plan) {
 		return nil
 	}
 	members, read := map[string]*clusterview.Member{}, map[v1.TaskReference]bool{}

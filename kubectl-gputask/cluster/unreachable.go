@@ -89,3 +89,6 @@ func Explained(err error) error {
 func IsNotInstalled(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
+
+// IsAbsent reports whether there is no such object, of a kind that the API server knows.
+func IsAbsent(err error) bool { return apierrors.IsNotFound(err) && !IsNotInstalled(err) }

@@ -189,6 +189,8 @@ func TestTop(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, golden, args string }{
 		{"one character for each GPU", "top", "top --metrics=false"},
+		{"by model", "top-by-model", "top --metrics=false --by model"},
+		{"by pool, with the room for each shape of Pods", "top-room", "top --metrics=false --by pool --room"},
 		{"in colours", "top-colours", "top --metrics=false --color=always"},
 		{"a line for each node", "top-nodes", "top nodes --metrics=false"},
 		{"as YAML", "top-yaml", "top --metrics=false -o yaml"},

@@ -56,7 +56,7 @@ that can't be deleted does not keep the others.`,
 func (d *deletion) run(ctx context.Context, clients *cluster.Clients, names []string) error {
 	tasks, failures := d.find(ctx, d.session, clients, names)
 	if d.ignore {
-		failures = slices.DeleteFunc(failures, apierrors.IsNotFound)
+		failures = slices.DeleteFunc(failures, cluster.IsAbsent)
 	}
 	var deleted []v1.GPUTask
 	for i := range tasks {

@@ -47,6 +47,9 @@ func (s *session) readTask(file string) (*v1.GPUTask, error) {
 	if tasks := len(manifests.Tasks); tasks != 1 {
 		return nil, fmt.Errorf("--filename=%s: must have one GPUTask, but has %d: `kubectl apply -f` creates several", file, tasks)
 	}
+	for _, skipped := range manifests.Skipped {
+		fmt.Fprintf(s.ErrOut, "Not created: %s\n", skipped)
+	}
 	return manifests.Tasks[0].GPUTask, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/change"
@@ -178,7 +177,7 @@ func newPlanShow(s *session) *cobra.Command {
 // planNamed returns a plan.
 func planNamed(ctx context.Context, clients *cluster.Clients, name string) (*v1.MovePlan, error) {
 	plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && !cluster.IsNotInstalled(err) {
+	if cluster.IsAbsent(err) {
 		return nil, absentError{err, fmt.Sprintf("there is no MovePlan %q: `kubectl gputask plan` lists them", name)}
 	}
 	return plan, err
@@ -216,9 +215,7 @@ func (s *session) showPlan(ctx context.Context, clients *cluster.Clients, name s
 const planApproved = "approved"
 
 func newPlanApprove(s *session) *cobra.Command {
-	return s.newPlanChange("approve NAME...", "Approve plans", planApproved, change.Approve, func(plan *v1.MovePlan) bool {
-		return !plan.Spec.Approved && !plan.Spec.Abort
-	})
+	return s.newPlanChange("approve NAME...", "Approve plans", planApproved, change.Approve, moveplan.MayBeApproved)
 }
 
 func newPlanAbort(s *session) *cobra.Command {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -152,12 +153,27 @@ func parseMount(text string) (name, path string, readOnly, valid bool) {
 
 // mount adds a volume, unless the Pod has it already, and mounts it.
 func mount(pod *corev1.PodSpec, container *corev1.Container, volume string, source corev1.VolumeSource, how corev1.VolumeMount) {
-	how.Name = strings.ReplaceAll(volume, ".", "-") // names of volumes have no dots
-	if !slices.ContainsFunc(pod.Volumes, func(known corev1.Volume) bool { return known.Name == how.Name }) {
+	if known := slices.IndexFunc(pod.Volumes, func(known corev1.Volume) bool { return equality.Semantic.DeepEqual(known.VolumeSource, source) }); known >= 0 {
+		how.Name = pod.Volumes[known].Name
+	} else {
+		how.Name = volumeName(pod, volume)
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: how.Name, VolumeSource: source})
 	}
 	container.VolumeMounts = append(container.VolumeMounts, how)
 }
+
+// volumeName returns a name for a volume that no other volume of the Pod has. Names of volumes are DNS labels, names of
+// what they are made of may be longer and have dots.
+func volumeName(pod *corev1.PodSpec, wanted string) string {
+	wanted = strings.TrimRight(truncated(strings.ReplaceAll(wanted, ".", "-"), validation.DNS1123LabelMaxLength-len("-99")), "-")
+	name := wanted
+	for i := 2; slices.ContainsFunc(pod.Volumes, func(known corev1.Volume) bool { return known.Name == name }); i++ {
+		name = fmt.Sprintf("%s-%d", wanted, i)
+	}
+	return name
+}
+
+func truncated(text string, length int) string { return text[:min(len(text), length)] }
 
 func keysAndValues(flag string, texts []string) (map[string]string, error) {
 	if len(texts) == 0 {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
@@ -93,7 +92,7 @@ func missingTask(cause error, name, namespace string) error {
 // taskNamed returns a task of the namespace.
 func taskNamed(ctx context.Context, clients *cluster.Clients, name string) (*v1.GPUTask, error) {
 	task, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && !cluster.IsNotInstalled(err) {
+	if cluster.IsAbsent(err) {
 		return nil, missingTask(err, name, clients.Namespace)
 	}
 	return task, err

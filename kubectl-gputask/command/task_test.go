@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -334,6 +335,42 @@ func TestFlagsWinOverTheFileThatTheTaskIsIn(t *testing.T) {
 				t.Errorf("error %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestAFileOfASuspendedTaskBesideAnotherObject(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.env.In = strings.NewReader("kind: Secret\napiVersion: v1\nmetadata: {name: wandb}\n---" + fmt.Sprintf(base, "name: train") + "  suspend: true\n")
+	if err := f.run("run", "-f", "-", "--suspend=false"); err != nil {
+		t.Fatal(err)
+	}
+	task, err := f.tasks.FalldioV1().GPUTasks("default").Get(t.Context(), "train", metav1.GetOptions{})
+	if err != nil || task.Spec.Suspend == nil || *task.Spec.Suspend {
+		t.Errorf("%v, suspend: %v", err, task.Spec.Suspend)
+	}
+	if want := "Not created: document 1: Secret wandb\n"; !strings.Contains(f.errOut.String(), want) {
+		t.Errorf("it says %q, want %q", f.errOut.String(), want)
+	}
+}
+
+func TestVolumesOfFlagsHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	long := strings.Repeat("x", 80)
+	if err := f.run("run", "train", "--pvc", "a.b:/1", "--pvc", "a-b:/2", "--pvc", "a-b:/3", "--secret", long+":/4"); err != nil {
+		t.Fatal(err)
+	}
+	task, err := f.tasks.FalldioV1().GPUTasks("default").Get(t.Context(), "train", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, volume := range task.Spec.Template.Spec.Volumes {
+		names = append(names, volume.Name)
+	}
+	if want := []string{"pvc-a-b", "pvc-a-b-2", "secret-" + long[:53]}; !slices.Equal(names, want) {
+		t.Errorf("volumes %q, want %q", names, want)
 	}
 }
 

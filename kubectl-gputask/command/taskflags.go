@@ -103,8 +103,8 @@ func (f *taskFlags) task(name, container string, args []string) (task *v1.GPUTas
 	spec := &task.Spec
 	f.setNumbers(spec)
 	spec.FailurePolicy = v1.FailurePolicy(f.failure)
-	if f.suspend {
-		spec.Suspend = new(true)
+	if f.command.Flags().Changed("suspend") {
+		spec.Suspend = &f.suspend
 	}
 	if f.rescheduling != "" {
 		spec.Rescheduling = &v1.Rescheduling{Policy: v1.ReschedulingPolicy(f.rescheduling)}

@@ -26,7 +26,8 @@ type top struct {
 	metrics  bool
 	urls     []string
 	// nodes is true if a table of the nodes is wanted instead.
-	nodes bool
+	nodes   bool
+	options show.TopOptions
 }
 
 func newTop(s *session) *cobra.Command {
@@ -36,9 +37,11 @@ func newTop(s *session) *cobra.Command {
 		Short: "Show how the GPUs of all nodes are used, and what there is room for",
 		Long: `Show how the GPUs of all nodes are used, and what there is room for.
 
-One character for each GPU, nodes by leaf. Below, for the shapes of Pods that tasks ask
-for the most and for 1, 2, 4 and 8 GPUs: how many fit, how much of what is free they
-can't use (stranded), and the largest gang that one domain has room for.
+One character for each GPU, nodes by leaf; --by groups them by model or pool.
+
+--room adds a table of the shapes of Pods that tasks ask for most, and of 1, 2, 4 and 8
+GPUs: how many of them fit, how much of what is free they can't use (stranded), and the
+largest gang that one domain has room for.
 
 "top nodes" is a table with a line for each node instead.
 
@@ -55,6 +58,9 @@ the right to get pods/proxy in the namespace nodeagent-system.`,
 	flags := command.Flags()
 	flags.BoolVarP(&t.watch, "watch", "w", false, "refresh until Ctrl-C")
 	flags.DurationVar(&t.interval, "interval", 2*time.Second, "refresh interval with --watch")
+	flags.StringVar(&t.options.By, "by", show.ByLeaf, "what to group the nodes by: leaf, model or pool")
+	flags.BoolVar(&t.options.Room, "room", false, "show what there is room for, by the shape of the Pods")
+	complete(command, "by", fixed(show.ByLeaf, show.ByModel, show.ByPool))
 	flags.BoolVar(&t.metrics, "metrics", true, "ask the node agents how busy the GPUs are")
 	flags.StringArrayVar(&t.urls, "metrics-url", nil, "where to ask for metrics instead, for example http://localhost:9836/metrics; may be repeated")
 	t.clusterFlags.addTo(command)
@@ -64,6 +70,9 @@ the right to get pods/proxy in the namespace nodeagent-system.`,
 
 func (t *top) run(ctx context.Context) error {
 	if err := t.validate(); err != nil {
+		return err
+	}
+	if err := oneOf("--by", t.options.By, show.ByLeaf, show.ByModel, show.ByPool); err != nil {
 		return err
 	}
 	if t.interval < time.Second {
@@ -143,7 +152,7 @@ func (t *top) write(ctx context.Context, to *session, clients *cluster.Clients, 
 	if t.nodes {
 		show.Nodes(page, answer)
 	} else {
-		show.Top(page, answer)
+		show.Top(page, answer, t.options)
 	}
 	if note != nil {
 		fmt.Fprintf(page, "\nUtilisation is not known for all GPUs: %v\n", note)

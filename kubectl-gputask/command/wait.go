@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/pkg/apierror"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
@@ -81,8 +81,11 @@ func (w *waiting) run(ctx context.Context, clients *cluster.Clients, names []str
 	ctx, cancel := w.withTimeout(ctx, w.timeout)
 	defer cancel()
 	left, failures := w.find(ctx, w.session, clients, names)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if w.until == waitDeleted {
-		failures = slices.DeleteFunc(failures, apierrors.IsNotFound)
+		failures = slices.DeleteFunc(failures, cluster.IsAbsent)
 	}
 	for {
 		left = slices.DeleteFunc(left, func(task v1.GPUTask) bool {
@@ -109,13 +112,15 @@ func (w *waiting) run(ctx context.Context, clients *cluster.Clients, names []str
 // look reports whether a task is where it is waited for. It is an error if it can't get there any more.
 func (w *waiting) look(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) (done bool, err error) {
 	now, err := clients.Tasks.FalldioV1().GPUTasks(task.Namespace).Get(ctx, task.Name, metav1.GetOptions{})
-	gone := apierrors.IsNotFound(err) || err == nil && now.UID != task.UID
+	gone := cluster.IsAbsent(err) || err == nil && now.UID != task.UID
 	phase, waitsForPhase := strings.CutPrefix(w.until, waitPhase)
 	switch {
 	case gone && w.until == waitDeleted:
 		return true, nil
 	case gone:
 		return false, fmt.Errorf("task %s was deleted in the meantime", task.Name)
+	case err != nil && apierror.IsTransient(err):
+		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("looking at task %s: %w", task.Name, err)
 	case w.until == waitDeleted:

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -88,6 +89,23 @@ func TestWaitUntilATaskIsGone(t *testing.T) {
 				t.Errorf("error %q, want %q", errorText(err), test.want)
 			}
 		})
+	}
+}
+
+func TestWaitOutlastsAnAPIServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.add(newTask("train", "", "1"))
+	f.lives(v1.GPUTaskStatus{Phase: v1.PhaseRunning}, v1.GPUTaskStatus{Phase: v1.PhaseSucceeded})
+	looks := 0
+	f.tasks.PrependReactor("get", "gputasks", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if looks++; looks == 2 {
+			return true, nil, apierrors.NewServiceUnavailable("starting")
+		}
+		return false, nil, nil
+	})
+	if err := f.run("wait", "train"); err != nil || f.out.String() != "gputask.falldio.com/train finished\n" {
+		t.Errorf("%v, output %q", err, f.out.String())
 	}
 }
 

@@ -24,12 +24,12 @@ func (p *Page) timeOfDay(at time.Time) string {
 	}
 }
 
-// zone returns what follows times in sentences: " CET".
-func (p *Page) zone() string {
+// zone returns what follows a time in sentences: " CET", or " CEST" for one in summer.
+func (p *Page) zone(at time.Time) string {
 	if p.forPrograms {
 		return ""
 	}
-	return p.Now.Format(" MST")
+	return at.In(p.Now.Location()).Format(" MST")
 }
 
 // minute and second format times with date and zone: "2006-01-02 15:04 CET", "2006-01-02 15:04:05 CET".
@@ -56,6 +56,6 @@ func (p *Page) message(text string) string {
 		if err != nil {
 			return found
 		}
-		return p.timeOfDay(at) + p.zone()
+		return p.timeOfDay(at) + p.zone(at)
 	})
 }

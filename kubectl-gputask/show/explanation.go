@@ -142,7 +142,7 @@ func verdictText(p *Page, o *analysis.Outlook) string {
 	case analysis.AfterMoves:
 		return "it fits after " + plural.Count(len(o.Moves), "move")
 	case analysis.WhenOthersEnd:
-		return "it fits when " + abbreviate(o.Ends, 3) + " " + plural.Verb(len(o.Ends), "has ended", "have ended") + ", at the latest at " + p.timeOfDay(o.At.Time) + p.zone()
+		return "it fits when " + abbreviate(o.Ends, 3) + " " + plural.Verb(len(o.Ends), "has ended", "have ended") + ", at the latest at " + p.timeOfDay(o.At.Time) + p.zone(o.At.Time)
 	case analysis.Sometime:
 		return "it waits until other tasks end, at an unknown time"
 	case analysis.NodesClosed:

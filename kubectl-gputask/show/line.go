@@ -31,7 +31,7 @@ type LineColumns struct {
 func Line(p *Page, line *analysis.Line, columns LineColumns) {
 	columns.unknown = line.QueuesUnknown
 	if len(line.Waiting) > 0 {
-		columns.narrow(waitingTable(p, line.Waiting, columns)).write(p)
+		columns.narrow(p, waitingTable(p, line.Waiting, columns)).write(p)
 	}
 	if !columns.Running || len(line.Running) == 0 {
 		return
@@ -39,15 +39,17 @@ func Line(p *Page, line *analysis.Line, columns LineColumns) {
 	if len(line.Waiting) > 0 {
 		p.Printf("\n")
 	}
-	columns.narrow(runningTable(p, line.Running, columns)).write(p)
+	columns.narrow(p, runningTable(p, line.Running, columns)).write(p)
 }
 
-// narrow drops the columns that say nothing.
-func (c *LineColumns) narrow(t *table) *table {
+// narrow drops the columns that say nothing. Scripts read the others by their number: they always have the queue.
+func (c *LineColumns) narrow(p *Page, t *table) *table {
 	if !c.Namespaces {
 		t.drop("NAMESPACE")
 	}
-	t.dropUniform("QUEUE", orNone(""))
+	if p.Width > 0 {
+		t.dropUniform("QUEUE", orNone(""))
+	}
 	return t
 }
 
@@ -154,7 +156,7 @@ func (p *Page) interval(estimate *v1.StartEstimate, to string) string {
 
 // expectation returns an estimate as "between 14:10 and 14:40 CET, likely 14:20, after train-7 ends".
 func (p *Page) expectation(estimate *v1.StartEstimate) string {
-	text := p.interval(estimate, "and") + p.zone()
+	text := p.interval(estimate, "and") + p.zone(estimate.Latest.Time)
 	if p.timeOfDay(estimate.Earliest.Time) != p.timeOfDay(estimate.Latest.Time) {
 		text = "between " + text
 	} else {

@@ -18,22 +18,54 @@ import (
 // defaultWidth is the width of a heatmap if that of the page is unknown.
 const defaultWidth = 100
 
+// The groups of nodes in the heatmap.
+const (
+	ByLeaf  = "leaf"
+	ByModel = "model"
+	ByPool  = "pool"
+)
+
+// TopOptions is what is shown of how GPUs are used.
+type TopOptions struct {
+	// By is what the nodes are grouped by.
+	By string
+	// Room is true for a table of what there is room for, instead of a sentence.
+	Room bool
+}
+
 // Top writes how the cluster's GPUs are used: a heatmap with one character for each GPU,
 // totals, and what there is room for.
-func Top(p *Page, top *analysis.Top) {
+func Top(p *Page, top *analysis.Top, options TopOptions) {
 	if len(top.Models) == 0 {
 		p.Printf("No node has GPUs: nodeagent lists them, see docs/node-agent.md.\n")
 		problems(p, top.Problems)
 		return
 	}
-	for i := range top.Leaves {
-		leaf(p, &top.Leaves[i], top)
+	groups := groupsOf(top, options.By)
+	for i := range groups {
+		leaf(p, &groups[i], top)
 	}
 	legend(p, top)
 	models(p, top)
 	profiles(p, top.Profiles)
-	rooms(p, top)
+	if options.Room {
+		rooms(p, top)
+	} else {
+		roomInBrief(p, top)
+	}
 	problems(p, top.Problems)
+}
+
+// groupsOf returns the nodes in groups.
+func groupsOf(top *analysis.Top, by string) []analysis.Leaf {
+	switch by {
+	case ByModel:
+		return top.GroupedBy(func(node *analysis.NodeUse) string { return cmp.Or(node.Model, "(unknown model)") })
+	case ByPool:
+		return top.GroupedBy(func(node *analysis.NodeUse) string { return cmp.Or(node.Pool, "(no pool)") })
+	default:
+		return top.Leaves
+	}
 }
 
 func leaf(p *Page, l *analysis.Leaf, top *analysis.Top) {
@@ -186,10 +218,14 @@ func models(p *Page, top *analysis.Top) {
 func Nodes(p *Page, top *analysis.Top) {
 	t := newTable(slices.Concat([]string{"NODE", "MODEL", "POOL", "LEAF"}, useHeading(top), []string{"NOTICE"})...)
 	for i := range top.Leaves {
+		leaf := top.Leaves[i].Name
+		if leaf == analysis.NoLeaf {
+			leaf = orNone("")
+		}
 		for j := range top.Leaves[i].Nodes {
 			node := &top.Leaves[i].Nodes[j]
 			sum := node.Sum()
-			t.add(slices.Concat([]any{node.Name, cmp.Or(node.Model, "<unknown>"), orNone(node.Pool), top.Leaves[i].Name}, useCells(&sum, top), []any{node.Notice})...)
+			t.add(slices.Concat([]any{node.Name, cmp.Or(node.Model, "<unknown>"), orNone(node.Pool), leaf}, useCells(&sum, top), []any{node.Notice})...)
 		}
 	}
 	t.write(p)
@@ -239,6 +275,20 @@ func coloured(count int, style Style) Cell {
 		style = Plain
 	}
 	return Cell{Text: fmt.Sprint(count), Style: style}
+}
+
+// roomInBrief writes for how many Pods of common sizes there is room.
+func roomInBrief(p *Page, top *analysis.Top) {
+	var texts []string
+	for _, shape := range top.CommonShapes() {
+		if shape.Pods > 0 {
+			texts = append(texts, plural.Count(shape.Pods, "Pod")+" with "+shape.Shape)
+		}
+	}
+	if len(texts) == 0 {
+		texts = []string{"no Pod that asks for a whole GPU"}
+	}
+	p.Printf("\nThere is room for %s. For more: --room\n", strings.Join(texts, ", or "))
 }
 
 // rooms writes what there is room for. For the engine, the nodes without a level's label

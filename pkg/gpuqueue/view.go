@@ -74,7 +74,7 @@ func (v *View) Add(cluster *Cluster, pod *corev1.Pod) {
 		v.Waiting.Add(queue, model, amount)
 		mark(v.waiting, queue, taskOf(pod))
 		if excess := v.Held.Fits(queue, queueing.Amounts{model: amount}); excess != nil && excess.Permanent() {
-			if known := v.neverFits[excess.Queue]; known == nil || known.Wanted < excess.Wanted {
+			if known := v.neverFits[excess.Queue]; known == nil || known.Wanted < excess.Wanted || known.Wanted == excess.Wanted && excess.Model < known.Model {
 				v.neverFits[excess.Queue] = excess
 			}
 		}

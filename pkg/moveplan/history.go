@@ -35,6 +35,11 @@ func Outdated(plans []*v1.MovePlan, keep time.Duration, limit int, now time.Time
 	return outdated
 }
 
+// MayBeApproved reports whether a plan waits for somebody to approve it.
+func MayBeApproved(plan *v1.MovePlan) bool {
+	return !plan.Spec.Approved && !plan.Spec.Abort && !Finished(plan)
+}
+
 // Finished reports whether a plan has ended: it is done or aborted.
 func Finished(plan *v1.MovePlan) bool {
 	return plan.Status.Phase == v1.PlanDone || plan.Status.Phase == v1.PlanAborted

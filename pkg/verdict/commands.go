@@ -4,6 +4,7 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,16 +18,16 @@ import (
 // commandsForPod returns what shows or mends what a Pod without a node waits for.
 func commandsForPod(reason *v1.WaitingReason, pod *corev1.Pod) []string {
 	in := " --namespace " + pod.Namespace
-	switch said := reason.Message; {
+	switch {
 	case OfReason(reason) != v1.TaskBlocked:
 		return nil
 	case reason.Reason == v1.WaitsForQueueAccess:
 		return []string{"kubectl get gpuqueues"}
 	case reason.Reason == v1.WaitsForClosedNodes:
 		return commandsForClosed(reason)
-	case strings.Contains(said, "PersistentVolume"), strings.Contains(said, "volumes"):
+	case isRefusedBy(reason, "VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodeVolumeLimits"):
 		return []string{"kubectl get persistentvolumeclaims" + in}
-	case strings.Contains(said, "ResourceClaim"), reason.Reason == v1.WaitsForClaims:
+	case isRefusedBy(reason, "DynamicResources", "GPUClaims"), reason.Reason == v1.WaitsForClaims:
 		return []string{"kubectl get resourceclaims" + in}
 	default:
 		return []string{"kubectl describe pod " + pod.Name + in}
@@ -47,6 +48,11 @@ func commandsForClosed(reason *v1.WaitingReason) []string {
 		}
 	}
 	return []string{command}
+}
+
+// isRefusedBy reports whether one of some plugins of kube-scheduler refuses nodes that have room.
+func isRefusedBy(reason *v1.WaitingReason, plugins ...string) bool {
+	return slices.ContainsFunc(reason.Nodes, func(nodes v1.WaitingNodes) bool { return slices.Contains(plugins, nodes.Cause) })
 }
 
 // commandsFor returns what shows or mends what a task waits for before its Pods wait for nodes, or once they have some.

@@ -77,7 +77,7 @@ func TestTheVerdictOnPods(t *testing.T) {
 			because(v1.WaitsForConstraints, "port", port, other), Verdict{Kind: v1.TaskBlocked, Cause: "port", Commands: []string{"kubectl describe pod train-0 --namespace team"}},
 		},
 		"a volume that does not exist": {
-			because(v1.WaitsForExternal, `PersistentVolumeClaim "data" does not exist`), Verdict{
+			because(v1.WaitsForExternal, `PersistentVolumeClaim "data" does not exist`, v1.WaitingNodes{Cause: "VolumeBinding"}), Verdict{
 				Kind: v1.TaskBlocked, Cause: `PersistentVolumeClaim "data" does not exist`, Commands: []string{"kubectl get persistentvolumeclaims --namespace team"},
 			},
 		},

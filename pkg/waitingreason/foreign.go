@@ -5,6 +5,7 @@ package waitingreason
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,11 +32,11 @@ func reasonOf(pod *corev1.Pod, condition *corev1.PodCondition) *v1.WaitingReason
 	if reason.Message == "" {
 		return nil
 	}
-	text, known := RefusedEverywhere(reason.Message)
-	if known {
+	if text, plugin := RefusedEverywhere(reason.Message); plugin != "" {
+		reason.Reason, reason.Nodes = v1.WaitsForExternal, []v1.WaitingNodes{{Cause: plugin, Message: reason.Message}}
 		reason.Message = text
 	}
-	if known || condition.Reason == corev1.PodReasonSchedulingGated {
+	if condition.Reason == corev1.PodReasonSchedulingGated {
 		reason.Reason = v1.WaitsForExternal
 	}
 	return reason
@@ -72,14 +73,19 @@ func claimsText(pod *corev1.Pod) string {
 		switch claim := &pod.Spec.ResourceClaims[i]; {
 		case claim.ResourceClaimName != nil:
 			names = append(names, fmt.Sprintf("ResourceClaim %q", *claim.ResourceClaimName))
-		case claim.ResourceClaimTemplateName != nil:
+		case claim.ResourceClaimTemplateName != nil && !hasClaim(pod, claim.Name):
 			names = append(names, fmt.Sprintf("a ResourceClaim of template %q", *claim.ResourceClaimTemplateName))
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return "its scheduler has not tried it yet: that needs " + plural.List(names) + " to exist"
+	return "no scheduler has tried it yet: " + plural.List(names) + " " + plural.Verb(len(names), "has", "have") + " to exist first"
+}
+
+// hasClaim reports whether a ResourceClaim was created for a Pod from a template.
+func hasClaim(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Status.ResourceClaimStatuses, func(status corev1.PodResourceClaimStatus) bool { return status.Name == name })
 }
 
 // withoutNodeCount removes the prefix "0/7 nodes are available: " from a message that is a

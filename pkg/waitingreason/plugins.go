@@ -13,32 +13,47 @@ import (
 // What follows is about the words of kube-scheduler's plugins, as in Kubernetes 1.34 to 1.37
 // (pkg/scheduler/framework/plugins). A message that is none of these is shown as it is.
 
+// What plugins refuse on all nodes, whatever else leaves, and the names of these plugins.
+const (
+	volumeBinding      = "VolumeBinding"
+	volumeRestrictions = "VolumeRestrictions"
+	dynamicResources   = "DynamicResources"
+)
+
 // RefusedEverywhere returns in words why a plugin of kube-scheduler lets a Pod run on no node, whatever else leaves:
-// `PersistentVolumeClaim "data" does not exist`. known is false for a message that is none of Kubernetes' own, which is
-// returned as it is.
-func RefusedEverywhere(message string) (text string, known bool) {
+// `PersistentVolumeClaim "data" does not exist`, and the name of the plugin. A message that is none of Kubernetes' own
+// is returned as it is, without a plugin.
+func RefusedEverywhere(message string) (text, plugin string) {
 	form, names := withoutNames(message)
-	text, known = map[string]string{
-		`persistentvolumeclaim %q not found`:                                             `PersistentVolumeClaim %q does not exist`,
-		`persistentvolumeclaim %q is being deleted`:                                      `PersistentVolumeClaim %q is being deleted`,
-		`persistentvolumeclaim %q bound to non-existent persistentvolume %q`:             `PersistentVolumeClaim %q is bound to PersistentVolume %q, which does not exist`,
-		`waiting for ephemeral volume controller to create the persistentvolumeclaim %q`: `PersistentVolumeClaim %q of an ephemeral volume does not exist yet`,
-		`persistentvolume %q not found`:                                                  `PersistentVolume %q does not exist`,
-		`pod has unbound immediate PersistentVolumeClaims`:                               `its PersistentVolumeClaims are not bound to volumes yet`,
-		`resourceclaim %q not found`:                                                     `ResourceClaim %q does not exist`,
-		`resourceclaim.resource.k8s.io %q not found`:                                     `ResourceClaim %q does not exist`,
-		`resourceclaim %q is being deleted`:                                              `ResourceClaim %q is being deleted`,
-		`node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod`: `another Pod uses its ` +
-			`PersistentVolumeClaim, whose access mode is ReadWriteOncePod`,
-		`node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)`: `its PersistentVolumeClaim is bound to a PersistentVolume that does not exist`,
+	known, isKnown := map[string]struct{ text, plugin string }{
+		`persistentvolumeclaim %q not found`:        {`PersistentVolumeClaim %q does not exist`, volumeBinding},
+		`persistentvolumeclaim %q is being deleted`: {`PersistentVolumeClaim %q is being deleted`, volumeBinding},
+		`persistentvolumeclaim %q bound to non-existent persistentvolume %q`: {
+			`PersistentVolumeClaim %q is bound to PersistentVolume %q, which does not exist`, volumeBinding,
+		},
+		`waiting for ephemeral volume controller to create the persistentvolumeclaim %q`: {
+			`PersistentVolumeClaim %q of an ephemeral volume does not exist yet`, volumeBinding,
+		},
+		`persistentvolume %q not found`:                    {`PersistentVolume %q does not exist`, volumeBinding},
+		`pod has unbound immediate PersistentVolumeClaims`: {`its PersistentVolumeClaims are not bound to volumes yet`, volumeBinding},
+		`node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)`: {
+			`its PersistentVolumeClaim is bound to a PersistentVolume that does not exist`, volumeBinding,
+		},
+		`node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod`: {
+			`another Pod uses its PersistentVolumeClaim, whose access mode is ReadWriteOncePod`, volumeRestrictions,
+		},
+		`resourceclaim %q not found`:                 {`ResourceClaim %q does not exist`, dynamicResources},
+		`resourceclaim.resource.k8s.io %q not found`: {`ResourceClaim %q does not exist`, dynamicResources},
+		`resourceclaim %q is being deleted`:          {`ResourceClaim %q is being deleted`, dynamicResources},
 	}[form]
-	if !known {
-		return message, false
+	switch {
+	case !isKnown:
+		return message, ""
+	case len(names) == 0:
+		return known.text, known.plugin
+	default:
+		return fmt.Sprintf(known.text, names...), known.plugin
 	}
-	if len(names) == 0 {
-		return text, true
-	}
-	return fmt.Sprintf(text, names...), true
 }
 
 // withoutNames returns a message with %q in place of each quoted name, and the names.

@@ -73,13 +73,16 @@ func TestTheReasonOfWaitingPods(t *testing.T) {
 		},
 		"in plain words, if kube-scheduler says that a volume does not exist": {
 			[]*corev1.Pod{waiting(`0/7 nodes are available: persistentvolumeclaim "data" not found. preemption: none`, nil)},
-			&v1.WaitingReason{Reason: v1.WaitsForExternal, Message: `PersistentVolumeClaim "data" does not exist`, Time: noon},
+			&v1.WaitingReason{
+				Reason: v1.WaitsForExternal, Message: `PersistentVolumeClaim "data" does not exist`, Time: noon,
+				Nodes: []v1.WaitingNodes{{Cause: "VolumeBinding", Message: `persistentvolumeclaim "data" not found`}},
+			},
 		},
 		"the claims of a Pod about which nothing was said": {
 			[]*corev1.Pod{waiting("", nil, func(p *corev1.Pod) {
 				p.Status.Conditions, p.Spec.ResourceClaims = nil, []corev1.PodResourceClaim{{ResourceClaimName: new("nic")}, {ResourceClaimTemplateName: new("gpus")}}
 			})},
-			&v1.WaitingReason{Reason: v1.WaitsForClaims, Message: `its scheduler has not tried it yet: that needs ResourceClaim "nic" and a ResourceClaim of template "gpus" to exist`},
+			&v1.WaitingReason{Reason: v1.WaitsForClaims, Message: `no scheduler has tried it yet: ResourceClaim "nic" and a ResourceClaim of template "gpus" have to exist first`},
 		},
 		"nothing of a Pod with a node": {[]*corev1.Pod{waiting(sentence, aReason(), func(p *corev1.Pod) { p.Spec.NodeName = "n" })}, nil},
 		"nothing if the scheduler has said nothing": {

@@ -8,6 +8,7 @@ package eventfilter
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +32,7 @@ const (
 	remembered = 10_000
 )
 
-// cause is why Pods with the same controller can't be scheduled: the message without its numbers, which change as other
+// cause is why Pods with the same controller can't be scheduled: the message without its counts, which change as other
 // Pods come and go.
 type cause struct {
 	owner   types.UID
@@ -90,14 +91,12 @@ func causeOf(pod *corev1.Pod, note string, args []any) cause {
 	if len(args) > 0 {
 		message = fmt.Sprintf(note, args...)
 	}
-	return cause{owner: owner, message: withoutNumbers(message)}
+	return cause{owner: owner, message: withoutCounts(message)}
 }
 
-func withoutNumbers(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return -1
-		}
-		return r
-	}, text)
+// withoutCounts drops the words that are numbers: "2", "0/4", "(1". Those that only contain some are names: "h100", "data-1".
+func withoutCounts(text string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(text), func(word string) bool {
+		return strings.Trim(word, "0123456789/(),.;:") == ""
+	}), " ")
 }

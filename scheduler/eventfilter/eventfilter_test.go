@@ -61,6 +61,8 @@ func TestACauseIsRecordedOnceForThePodsOfAController(t *testing.T) {
 	expect("six members that differ in numbers only", few+"9 nodes have too few free GPUs")
 	fails(member("sweep-0", "sweep"), "no node has h100")
 	expect("another cause", few+"no node has h100")
+	fails(member("sweep-0", "sweep"), "no node has h200")
+	expect("another name", few+"no node has h200")
 	fails(member("other-0", "other"), "no node has h100")
 	fails(member("alone", ""), "no node has h100")
 	fails(member("alone-too", ""), "no node has h100")

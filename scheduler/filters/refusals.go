@@ -114,8 +114,8 @@ func (c *Count) String() string {
 	if c.Nodes > 0 {
 		return waitingreason.RefusedBy(c.Nodes, c.Reason)
 	}
-	text, known := waitingreason.RefusedEverywhere(c.Reason)
-	if !known {
+	text, plugin := waitingreason.RefusedEverywhere(c.Reason)
+	if plugin == "" {
 		return "no node can take it: " + text
 	}
 	return text

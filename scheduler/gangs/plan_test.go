@@ -408,17 +408,17 @@ func TestWhatAGangAwaitsIsWhatItsLastAttemptHasFound(t *testing.T) {
 		"its queue": {func(f *fixture, g *Group) {
 			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Awaits: AwaitsQueue})
 		}, AwaitsQueue, false},
-		"nodes": {func(f *fixture, g *Group) { f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Never: true}) }, AwaitsRoom, true},
+		"nodes": {func(f *fixture, g *Group) { f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Awaits: AwaitsNodes, Never: true}) }, AwaitsNodes, true},
 		"nodes, and one has changed": {func(f *fixture, g *Group) {
-			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Never: true})
+			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Awaits: AwaitsNodes, Never: true})
 			f.WakeAll(f.now().Add(time.Second))
 		}, AwaitsNodes, false},
 		"nodes, and a Pod has gone": {func(f *fixture, g *Group) {
-			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Never: true})
+			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Awaits: AwaitsNodes, Never: true})
 			f.Wake(f.now().Add(time.Second))
-		}, AwaitsRoom, true},
+		}, AwaitsNodes, true},
 		"nodes, and it has changed": {func(f *fixture, g *Group) {
-			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Never: true})
+			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Awaits: AwaitsNodes, Never: true})
 			changed := alone.DeepCopy()
 			changed.Labels = map[string]string{"changed": "yes"}
 			f.Observe(changed)

@@ -47,15 +47,11 @@ func (r *Registry) Waiting() []Waiting {
 		if r.elect(g); g.leader == nil {
 			continue
 		}
-		one := Waiting{
+		list = append(list, Waiting{
 			Key: g.Key, Leader: g.leader.Pod(), Priority: priorityOf(g.leader.Pod()), Since: g.Since,
 			Shape: &g.leader.Shape, Percent: g.waitingPercent(), Tried: !g.retry.failedAt.IsZero(),
 			Awaits: g.retry.awaits, Never: r.neverFits(g),
-		}
-		if g.retry.never && !one.Never {
-			one.Awaits = AwaitsNodes
-		}
-		list = append(list, one)
+		})
 	}
 	return list
 }

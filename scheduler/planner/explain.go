@@ -99,15 +99,15 @@ func (p *Planner) explain(s *search) (given cachedMessage, renew time.Time) {
 
 // explainAgain is explain without what was explained before.
 func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
+	if s.refused.AtAll() != nil { // what the engine says is beside the point
+		return p.asExplained(&v1.WaitingReason{Reason: v1.WaitsForExternal, Needs: needs, Nodes: refusedNodes(s.refused), Message: s.refused.String()})
+	}
 	explanation, err := p.diagnose(s.attempt, withoutRefused(s))
 	given := &v1.WaitingReason{Reason: v1.WaitsForUnknown, Needs: needs}
 	texts, reserved := []string{"no place was found"}, false
 	switch {
 	case err != nil:
 		texts[0] = err.Error()
-	case s.refused.AtAll() != nil: // what the engine says is beside the point
-		explanation = nil
-		given.Reason, given.Nodes, texts[0] = v1.WaitsForExternal, refusedNodes(s.refused), s.refused.String()
 	case explanation != nil:
 		withoutExcluded(explanation, s.refused)
 		reserved = p.withoutReserved(explanation)
@@ -116,7 +116,7 @@ func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 		}
 		given.Reason, given.Never, given.Nodes, given.Remedies = causeOf(explanation), explanation.Never, nodesOf(explanation), remediesOf(explanation)
 	}
-	if refused := s.refused.String(); refused != "" && given.Reason != v1.WaitsForExternal {
+	if refused := s.refused.String(); refused != "" {
 		given.Reason, given.Nodes, texts = v1.WaitsForConstraints, append(refusedNodes(s.refused), given.Nodes...), slices.Insert(texts, 0, refused)
 	}
 	if reserved && p.line.Booked() {
@@ -131,6 +131,11 @@ func (p *Planner) explainAgain(s *search, needs string) cachedMessage {
 	if text := unoffered(p, s); text != "" {
 		given.Reason, given.Never, given.Message, given.Remedies = v1.WaitsForever, true, text, nil
 	}
+	return p.asExplained(given)
+}
+
+// asExplained returns a reason as one of this moment.
+func (p *Planner) asExplained(given *v1.WaitingReason) cachedMessage {
 	return cachedMessage{reason: given, at: p.clock.Now(), version: p.mirror.Version(), nodes: p.mirror.NodesVersion(), never: given.Never || given.Reason == v1.WaitsForClosedNodes}
 }
 

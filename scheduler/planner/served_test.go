@@ -153,6 +153,22 @@ func TestWhatWaitsForSomethingElseThanRoomHasNoEstimate(t *testing.T) {
 	}
 }
 
+func TestAGangThatIsIncompleteHasNoEstimateAnyMore(t *testing.T) {
+	t.Parallel()
+	first, second := pod("waits-0", 2, in("waits", 2, 0)), pod("waits-1", 2, in("waits", 2, 1))
+	f := newFixture(t, first, second)
+	f.withQueues(queue("all", 0, nil))
+	f.fullNode("a")
+	f.comes(first, second)
+	f.wantEstimate(first)
+	f.goes(second)
+	f.line.Order()
+	f.line.EstimateStarts(t.Context(), f.line.State())
+	if estimate := gputask.StartEstimateOf(f.live(first)); estimate != nil {
+		t.Errorf("it has the estimate %+v", estimate)
+	}
+}
+
 // wantNoEstimate demands that a Pod that is tried has neither an estimate nor a booking.
 func (f *fixture) wantNoEstimate(pod *corev1.Pod, served bool) {
 	f.t.Helper()

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -43,6 +45,8 @@ type estimates struct {
 type writtenEstimate struct {
 	v1.StartEstimate
 	at time.Time
+	// pod has it.
+	pod *corev1.Pod
 	// given are the first estimates of each age, by which their calibration is learned.
 	given []givenEstimate
 }
@@ -77,13 +81,14 @@ func (l *Line) Estimate(ctx context.Context, mayAct func() bool) {
 func (l *Line) EstimateStarts(ctx context.Context, state *State) {
 	known := &l.estimates
 	now, waiting := l.Clock.Now(), l.order.first()
-	left := l.withdrawUnfounded(ctx, waiting, now)
+	l.withdrawUnfounded(ctx, waiting, now)
 	if len(known.written) == 0 && !slices.ContainsFunc(waiting, func(place Place) bool { return place.Tried }) {
 		return // who has not been tried may start at once
 	}
 	demand := slices.DeleteFunc(slices.Clone(waiting), func(place Place) bool { return !l.isEstimable(&place) && place.Awaits != gangs.AwaitsQueue })
 	future, held := l.Future(state, demand, now)
-	known.forget(waiting, held, now, l.outcomes.add)
+	l.withdrawFrom(ctx, known.forget(waiting, held, now, l.outcomes.add))
+	left, withdrawals := estimatesAtOnce, estimatesAtOnce
 	said, assumed := inQueues{}, assumedRuntimes(future)
 	for i, estimate := range outlook.Estimates(future) {
 		place := &demand[i]
@@ -94,7 +99,9 @@ func (l *Line) EstimateStarts(ctx context.Context, state *State) {
 			return
 		}
 		if estimate.Likely.IsZero() {
-			left -= l.withdraw(ctx, &place.Waiting, now)
+			if withdrawals > 0 {
+				withdrawals -= l.withdraw(ctx, &place.Waiting, now)
+			}
 			continue
 		}
 		next := l.described(place, l.outcomes.adjust(estimate, now.Sub(place.Since), now), held, assumed)
@@ -123,16 +130,18 @@ func (l *Line) publish(ctx context.Context, place *Place, next *v1.StartEstimate
 		l.Logger.Error(err, "When a Pod is expected to start can't be written", "pod", klog.KObj(place.Leader))
 		return
 	}
+	if former := l.estimates.written[place.Key].pod; former != nil && former.UID != place.Leader.UID {
+		l.withdrawFrom(ctx, []*corev1.Pod{former})
+	}
 	l.estimates.wrote(place, next, wait, now)
 	if late, broken := l.promises.tell(place.Key, place.Leader, next, now); broken {
 		l.recordPostponement(&late, place.Leader)
 	}
 }
 
-// withdrawUnfounded withdraws the estimates of gangs that wait for something else than room, or are not served. It
-// returns how many more may be written.
-func (l *Line) withdrawUnfounded(ctx context.Context, waiting []Place, now time.Time) (left int) {
-	left = estimatesAtOnce
+// withdrawUnfounded withdraws the estimates of gangs that wait for something else than room, or are not served.
+func (l *Line) withdrawUnfounded(ctx context.Context, waiting []Place, now time.Time) {
+	left := estimatesAtOnce
 	outside := l.order.notServed()
 	for i := range outside {
 		if left > 0 {
@@ -144,7 +153,6 @@ func (l *Line) withdrawUnfounded(ctx context.Context, waiting []Place, now time.
 			left -= l.withdraw(ctx, &waiting[i].Waiting, now)
 		}
 	}
-	return left
 }
 
 // withdraw removes the estimate of a gang, and returns how many Pods it has written: 0 if there is none.
@@ -153,8 +161,7 @@ func (l *Line) withdraw(ctx context.Context, group *gangs.Waiting, now time.Time
 	if last.isWithdrawn() && (wrote || group.Leader.Annotations[v1.AnnotationStartEstimate] == "") {
 		return 0
 	}
-	if err := l.core.WriteEstimate(ctx, group.Leader, nil); err != nil {
-		l.Logger.Error(err, "That it is not known when a Pod starts can't be written", "pod", klog.KObj(group.Leader))
+	if !l.withdrawFrom(ctx, []*corev1.Pod{group.Leader}) {
 		return 1
 	}
 	l.estimates.written[group.Key] = writtenEstimate{at: now}
@@ -162,9 +169,22 @@ func (l *Line) withdraw(ctx context.Context, group *gangs.Waiting, now time.Time
 	return 1
 }
 
+// withdrawFrom removes the estimates of Pods, and reports whether it could.
+func (l *Line) withdrawFrom(ctx context.Context, pods []*corev1.Pod) (done bool) {
+	done = true
+	for _, pod := range pods {
+		if err := l.core.WriteEstimate(ctx, pod, nil); err != nil && !apierrors.IsNotFound(err) {
+			l.Logger.Error(err, "The estimate of a Pod can't be withdrawn", "pod", klog.KObj(pod))
+			done = false
+		}
+	}
+	return done
+}
+
 // forget drops gangs that no longer wait. The waits of those that hold something now show how good the estimates
-// were, which outcome is called with; others were deleted or suspended.
-func (e *estimates) forget(waiting []Place, held map[string]int, now time.Time, outcome func(outlook.Outcome)) {
+// were, which outcome is called with; others were deleted or suspended, or have lost members. It returns the Pods that
+// still have the estimates of these.
+func (e *estimates) forget(waiting []Place, held map[string]int, now time.Time, outcome func(outlook.Outcome)) (stale []*corev1.Pod) {
 	waits := make(map[string]bool, len(waiting))
 	for i := range waiting {
 		waits[waiting[i].Key] = true
@@ -175,9 +195,12 @@ func (e *estimates) forget(waiting []Place, held map[string]int, now time.Time, 
 		}
 		if _, runs := held[key]; runs {
 			one.turnedOut(now, outcome)
+		} else if one.pod != nil {
+			stale = append(stale, one.pod)
 		}
 		delete(e.written, key)
 	}
+	return stale
 }
 
 // turnedOut calls a function with how the estimates turned out of a gang that has just started.
@@ -193,7 +216,7 @@ func (w *writtenEstimate) turnedOut(now time.Time, outcome func(outlook.Outcome)
 func (e *estimates) isNews(group string, next *v1.StartEstimate, wrong bool, now time.Time) bool {
 	last, written := e.written[group]
 	switch {
-	case !written || next.Reserved && !last.Reserved:
+	case !written || next.Reserved && !last.Reserved && !last.isWithdrawn():
 		return true
 	case now.Sub(last.at) < rewritePeriod:
 		return false
@@ -226,6 +249,6 @@ func (e *estimates) wrote(place *Place, next *v1.StartEstimate, wait time.Durati
 	if known := len(last.given); known == 0 || last.given[known-1].age != age {
 		last.given = append(last.given, givenEstimate{at: now, age: age, wait: wait})
 	}
-	last.StartEstimate, last.at = *next, now
+	last.StartEstimate, last.at, last.pod = *next, now, place.Leader
 	e.written[place.Key] = last
 }

@@ -249,6 +249,13 @@ func TestWhatTheDocumentationTellsToChange(t *testing.T) {
 			set(values{"enabled": true, "flags": values{"plain-http": true}}, "dashboard"), "Deployment", "gputask-dashboard",
 			[]string{`"--plain-http=true"`, `"scheme":"HTTP"`, `"port":"http"`},
 		},
+		"users who may see the whole cluster": {
+			set([]any{"system:authenticated"}, "clusterView", "groups"), "ClusterRoleBinding", "gputasks-cluster-view",
+			[]string{`"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"Group","name":"system:authenticated"}]`},
+		},
+		"users who may see how busy the GPUs are": {
+			set([]any{"gpu-users"}, "clusterView", "groups"), "RoleBinding", "nodeagent-metrics", []string{`"name":"gpu-users"`, `"namespace":"nodeagent-system"`},
+		},
 		"Kueue under another account": {
 			set(values{"enabled": true, "serviceAccount": values{"name": "kueue", "namespace": "queues"}}, "kueue"), "ClusterRoleBinding", "kueue-gputasks",
 			[]string{`"subjects":[{"kind":"ServiceAccount","name":"kueue","namespace":"queues"}]`},

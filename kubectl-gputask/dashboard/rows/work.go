@@ -162,7 +162,7 @@ func (b *builder) planRow(plan *v1.MovePlan) *Plan {
 	for i := range plan.Spec.Moves {
 		row.LostGPUSeconds += plan.Spec.Moves[i].LostGPUSeconds
 	}
-	if now, known := reschedule.CurrentCost(plan, b.view.Member, b.view.Now); known && !plan.Spec.Approved && !plan.Spec.Abort && !moveplan.Finished(plan) {
+	if now, known := reschedule.CurrentCost(plan, b.view.Member, b.view.Now); known && moveplan.MayBeApproved(plan) {
 		row.CostNow = rounded(now.GPUSeconds)
 	}
 	if plan.Status.Gain != nil {

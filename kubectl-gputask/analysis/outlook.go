@@ -41,6 +41,8 @@ const (
 	Sometime Verdict = "Sometime"
 	// NodesClosed: only nodes that are cordoned or not ready could take them.
 	NodesClosed Verdict = "NodesClosed"
+	// Missing: objects that they name do not exist.
+	Missing Verdict = "Missing"
 	// Never: not even if nothing ran.
 	Never Verdict = "Never"
 	// Invalid: there is no verdict, because the request is invalid.
@@ -50,8 +52,8 @@ const (
 // Outlook is when and where waiting Pods can be scheduled.
 type Outlook struct {
 	Verdict Verdict `json:"verdict"`
-	// Problem is what is wrong with the request, or why its queue does not let it start; only for Invalid,
-	// QueueRefuses, QueueLimit, and AfterPreemption if others have to give back GPUs because of a limit.
+	// Problem is what is wrong with the request, what is missing, or why its queue does not let it start; only for Invalid,
+	// Missing, QueueRefuses, QueueLimit, and AfterPreemption if others have to give back GPUs because of a limit.
 	Problem string `json:"problem,omitempty"`
 	// Places are where the Pods go according to the verdict.
 	Places []Place `json:"places,omitempty"`

@@ -47,7 +47,7 @@ func (o *Outlook) Kind() verdict.Kind {
 		return v1.TaskStarting
 	case Never, Invalid:
 		return v1.TaskNeverFits
-	case QueueRefuses, NodesClosed:
+	case QueueRefuses, NodesClosed, Missing:
 		return v1.TaskBlocked
 	default:
 		return v1.TaskQueued

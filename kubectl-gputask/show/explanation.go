@@ -379,7 +379,7 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 	switch o.Verdict {
 	case analysis.Now:
 		style = Green
-	case analysis.Never, analysis.NodesClosed, analysis.Invalid, analysis.QueueRefuses:
+	case analysis.Never, analysis.NodesClosed, analysis.Missing, analysis.Invalid, analysis.QueueRefuses:
 		style = Red
 	default:
 	}
@@ -400,7 +400,21 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 	if o.Free != nil {
 		p.Printf("  free: %s\n", freeText(o.Free))
 	}
+	for _, command := range answer.Commands {
+		p.Printf("  try: %s\n", command)
+	}
+	if text := uncheckedText(answer); text != "" {
+		p.Printf("  %s\n", text)
+	}
 	outlook(p, o)
+}
+
+// uncheckedText says which of the objects that a task names may be missing; empty if none.
+func uncheckedText(answer *analysis.WhatIf) string {
+	if len(answer.Unchecked) == 0 {
+		return ""
+	}
+	return "not checked, as you may not read them: whether its " + plural.List(answer.Unchecked) + " exist"
 }
 
 // whatIfText describes a verdict on a hypothetical task.

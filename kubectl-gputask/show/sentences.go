@@ -76,6 +76,10 @@ func WhatIfPairs(answer *analysis.WhatIf, now time.Time) []Pair {
 	if o.Free != nil {
 		f.add("Free", freeText(o.Free))
 	}
+	for _, command := range answer.Commands {
+		f.add("Try", command)
+	}
+	f.addIf("Note", uncheckedText(answer))
 	addOutlook(f, o, now)
 	return f.list()
 }

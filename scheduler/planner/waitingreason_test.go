@@ -76,6 +76,7 @@ func TestAGangThatOnlyClosedNodesCouldTakeIsNotInTheLine(t *testing.T) {
 	f, pods := withReports(t, false)
 	f.addNode("m", "leaf", 2)
 	f.change("m", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	f.clock.Step(time.Minute)
 	waits := f.decide(pods[0]).Waits
 	got := f.awaitReason(pods[0], func(reason *v1.WaitingReason) bool { return reason != nil })
 	if got.Reason != v1.WaitsForClosedNodes || got.Never || got.Nodes[0].Cause != "NodeCordoned" || waitingreason.Sentence(got) != waits {
@@ -85,11 +86,11 @@ func TestAGangThatOnlyClosedNodesCouldTakeIsNotInTheLine(t *testing.T) {
 		t.Errorf("it would start %+v", remedy)
 	}
 	if waiting := f.registry.Waiting(); len(waiting) != 1 || !waiting[0].Never {
-		t.Errorf("others wait behind it: %+v", waiting)
+		t.Errorf("%d wait, and others wait behind it", len(waiting))
 	}
 	f.change("m", func(n *corev1.Node) { n.Spec.Unschedulable = false })
 	if waiting := f.registry.Waiting(); len(waiting) != 1 || waiting[0].Never || waiting[0].Awaits != gangs.AwaitsNodes {
-		t.Errorf("what has changed is not known: %+v", waiting)
+		t.Errorf("%d wait, and that it fits now is not known", len(waiting))
 	}
 }
 

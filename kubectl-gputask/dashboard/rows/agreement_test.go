@@ -269,10 +269,10 @@ func (w *world) publish() {
 	}
 }
 
-// estimate gives a Pod the next position of its queue, and the time of that.
+// estimate gives a Pod a position of its queue behind the last one, and the time of that.
 func (w *world) estimate(pod *corev1.Pod, positions map[string]int32) {
 	queue := w.queues.Assign(pod).Queue
-	positions[queue]++
+	positions[queue] += 1 + int32(w.random.IntN(2)) // another one was ahead of it
 	at := metav1.NewTime(start.Add(time.Duration(positions[queue]) * time.Hour))
 	text, err := json.Marshal(&v1.StartEstimate{Earliest: at, Likely: at, Latest: at, Queue: queue, Position: positions[queue]})
 	if err != nil {

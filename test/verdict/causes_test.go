@@ -127,8 +127,8 @@ spec:
 		"dependency-waits": {want: v1.TaskBlocked, unforeseen: true, spec: onFree + "dependsOn: [{name: other}]\n", objects: task("other", "gpu: h100-80gb-hbm3\n")},
 		// What-if answers for the time after other tasks, which it names.
 		"dependency-cycle": {want: v1.TaskBlocked, unforeseen: true, spec: onFree + "dependsOn: [{name: other}]\n", objects: task("other", onFree+"dependsOn: [{name: task}]\n")},
-		// Nobody knows when gates are removed.
-		"gate": {want: v1.TaskBlocked, unforeseen: true, spec: onFree + "template: {spec: {schedulingGates: [{name: example.com/data}], containers: [{name: main}]}}\n"},
+		// Nobody knows when gates are removed, and no scheduler has tried it.
+		"gate": {want: v1.TaskBlocked, unforeseen: true, silent: true, spec: onFree + "template: {spec: {schedulingGates: [{name: example.com/data}], containers: [{name: main}]}}\n"},
 		// Nobody knows how it will end.
 		"failed-once": {want: v1.TaskStarting, unforeseen: true, spec: onFree + `
 template: {metadata: {annotations: {simulation.falldio.com/duration: 1s, simulation.falldio.com/exit-code: "7"}}}
@@ -160,8 +160,8 @@ template:
 		"node-not-ready":      {want: v1.TaskBlocked, spec: "gpu: l4\n"},
 		"node-tainted":        {want: v1.TaskNeverFits, spec: "gpu: a10\n"},
 		// What only the kubelet knows.
-		// Only the kubelet finds it.
-		"image-missing": {want: v1.TaskBlocked, unforeseen: true, spec: onFree + `
+		// Only the kubelet finds it, and its Event has other words than the Pod's status.
+		"image-missing": {want: v1.TaskBlocked, unforeseen: true, silent: true, spec: onFree + `
 template: {metadata: {annotations: {simulation.falldio.com/stuck-on: "*", simulation.falldio.com/stuck-in: image}}}
 `},
 		// Its turn.
@@ -175,8 +175,8 @@ template: {metadata: {annotations: {simulation.falldio.com/stuck-on: "*", simula
   namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}
   resources: [{gpu: "*", guaranteed: 0, limit: 0}]`)},
 		// Claims.
-		// What-if has looked for the claim, and kube-scheduler has said nothing.
-		"claim-missing": {want: v1.TaskBlocked, asked: `ResourceClaim "nobody" does not exist`, spec: onFree + `
+		// What-if has looked for the claim, and kube-scheduler has said nothing, not in an Event either.
+		"claim-missing": {want: v1.TaskBlocked, silent: true, asked: `ResourceClaim "nobody" does not exist`, spec: onFree + `
 template:
   spec:
     resourceClaims: [{name: nic, resourceClaimName: nobody}]

@@ -177,7 +177,7 @@ func (s *surfaces) disagreement(want v1.TaskReason) string {
 		return "explain has an estimate"
 	case s.explained.Position != 0 && s.explained.Position != len(s.explained.Ahead)+1:
 		return fmt.Sprintf("explain says position %d behind %v", s.explained.Position, s.explained.Ahead)
-	case !strings.Contains(s.described, explained.Cause):
+	case !says(s.described, explained.Cause):
 		return fmt.Sprintf("describe does not have the cause %q:\n%s", explained.Cause, s.described)
 	case s.queued != nil && s.queued.disagreement(want, explained.Cause) != "":
 		return s.queued.disagreement(want, explained.Cause)
@@ -186,12 +186,15 @@ func (s *surfaces) disagreement(want v1.TaskReason) string {
 	}
 }
 
+// says reports whether a text has a cause, whatever it writes times like.
+func says(text, cause string) bool { return strings.Contains(withoutTimes(text), withoutTimes(cause)) }
+
 // disagreement returns in what the rows of the page say something else; empty if they do not.
 func (p *page) disagreement(want v1.TaskReason, cause string) string {
 	switch {
-	case !strings.Contains(p.message, cause):
+	case !says(p.message, cause):
 		return fmt.Sprintf("the row of the task says %q, want %q", p.message, cause)
-	case !strings.Contains(p.headline+"\n"+p.lines, cause):
+	case !says(p.headline+"\n"+p.lines, cause):
 		return fmt.Sprintf("the panel says %q and %q, want %q", p.headline, p.lines, cause)
 	case p.waiting != nil && (p.waiting.Verdict.Kind != want || !strings.Contains(p.waiting.Reason, cause)):
 		return fmt.Sprintf("the row of what waits says %s: %q, want %s: %q", p.waiting.Verdict.Kind, p.waiting.Reason, want, cause)
@@ -203,7 +206,7 @@ func (p *page) disagreement(want v1.TaskReason, cause string) string {
 // eventsDisagree returns that no Event has the cause, of those that are to have it.
 func (s *surfaces) eventsDisagree() string {
 	cause := s.explained.Verdict.Cause
-	if s.cause.silent || slices.ContainsFunc(s.events, func(message string) bool { return strings.Contains(message, cause) }) {
+	if s.cause.silent || slices.ContainsFunc(s.events, func(message string) bool { return says(message, cause) }) {
 		return ""
 	}
 	return fmt.Sprintf("no Event has the cause %q: %q", cause, s.events)
@@ -213,15 +216,15 @@ func (s *surfaces) eventsDisagree() string {
 func (s *surfaces) askedDisagrees(want v1.TaskReason) string {
 	outlook := analysis.Outlook{Verdict: s.asked.Verdict}
 	cause := cmp.Or(s.cause.asked, strings.TrimPrefix(s.explained.Verdict.Cause, "it would not fit even if nothing else ran; "))
-	says := strings.Contains(s.asked.Nodes+"\n"+s.asked.Problem, cause)
+	isSaid := strings.Contains(s.asked.Nodes+"\n"+s.asked.Problem, cause)
 	switch {
-	case s.cause.unforeseen && says && outlook.Kind() == want:
+	case s.cause.unforeseen && isSaid && outlook.Kind() == want:
 		return fmt.Sprintf("whatif knows it after all: %+v", s.asked)
 	case s.cause.unforeseen:
 		return ""
 	case outlook.Kind() != want:
 		return fmt.Sprintf("whatif says %s, want %s: %+v", outlook.Kind(), want, s.asked)
-	case !says:
+	case !isSaid:
 		return fmt.Sprintf("whatif says %+v, want %q", s.asked, cause)
 	default:
 		return ""

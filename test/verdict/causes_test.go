@@ -129,8 +129,8 @@ spec:
 		"dependency-cycle": {want: v1.TaskBlocked, unforeseen: true, spec: onFree + "dependsOn: [{name: other}]\n", objects: task("other", onFree+"dependsOn: [{name: task}]\n")},
 		// Nobody knows when gates are removed, and no scheduler has tried it.
 		"gate": {want: v1.TaskBlocked, unforeseen: true, silent: true, spec: onFree + "template: {spec: {schedulingGates: [{name: example.com/data}], containers: [{name: main}]}}\n"},
-		// Nobody knows how it will end.
-		"failed-once": {want: v1.TaskStarting, unforeseen: true, spec: onFree + `
+		// Nobody knows how it will end, and its Event does not say when the restart is.
+		"failed-once": {want: v1.TaskStarting, unforeseen: true, silent: true, spec: onFree + `
 template: {metadata: {annotations: {simulation.falldio.com/duration: 1s, simulation.falldio.com/exit-code: "7"}}}
 `},
 		// Other Pods.

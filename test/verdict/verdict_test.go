@@ -328,11 +328,12 @@ var (
 	aGap  = regexp.MustCompile(`(\S)  +`)
 	// others are lines that the other causes change.
 	others    = regexp.MustCompile(`(?m)^(Free|Position|Expected): .*\n`)
+	aBehind   = regexp.MustCompile(`starts after .+? ends: `)
 	aPosition = regexp.MustCompile(`; \d+(st|nd|rd|th) in (line|queue \S+?)(;.*)?\n`)
 )
 
 func withoutTimes(text string) string {
-	text = aPosition.ReplaceAllString(text, "\n")
+	text = aBehind.ReplaceAllString(aPosition.ReplaceAllString(text, "\n"), "")
 	text = aTime.ReplaceAllString(text, "TIME")
 	text = aGap.ReplaceAllString(anAge.ReplaceAllString(text, "AGE"), "$1  ")
 	return others.ReplaceAllString(text, "")

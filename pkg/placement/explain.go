@@ -112,8 +112,8 @@ func (c *Cluster) Explain(g *Gang) (*Explanation, error) {
 	e.Never, e.Absent = !fits && !e.Closed, absent(c, g)
 	e.sort()
 	e.Remedies = c.remedies(g, !fits)
-	if open := opening(within, worst); e.Closed && open != nil {
-		e.Remedies = slices.Insert(e.Remedies, 0, *open)
+	if e.Closed {
+		e.Remedies = slices.Concat(opening(within, worst), e.Remedies)
 	}
 	return e, nil
 }

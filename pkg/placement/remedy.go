@@ -67,9 +67,9 @@ func (c *Cluster) remedies(g *Gang, never bool) (list []Remedy) {
 	return list
 }
 
-// opening returns the remedy for a gang that only waits for closed nodes of a domain, and maybe for room there. worst is
-// the request that fits worst.
-func opening(within *Domain, worst *Request) *Remedy {
+// opening returns the remedy for a gang that only waits for closed nodes of a domain, and maybe for room there; none if
+// these are not known. worst is the request that fits worst.
+func opening(within *Domain, worst *Request) []Remedy {
 	var names []string
 	for _, members := range within.classes {
 		for _, n := range members.nodes {
@@ -86,7 +86,7 @@ func opening(within *Domain, worst *Request) *Remedy {
 	if len(names) == 1 {
 		text = "once " + names[0] + " takes Pods again"
 	}
-	return &Remedy{Kind: OpenNodes, Nodes: names, Value: fmt.Sprint(len(names)), Text: text}
+	return []Remedy{{Kind: OpenNodes, Nodes: names, Value: fmt.Sprint(len(names)), Text: text}}
 }
 
 // changed returns a copy of a gang with its roles' shapes changed.

@@ -327,12 +327,15 @@ var (
 	anAge = regexp.MustCompile(`\b(\d+[hms])+\b`)
 	aGap  = regexp.MustCompile(`(\S)  +`)
 	// others are lines that the other causes change.
-	others    = regexp.MustCompile(`(?m)^(Free|Position|Expected): .*\n`)
+	others = regexp.MustCompile(`(?m)^(Free|Position|Expected|Runs on): .*\n`)
+	// aNode is one of those with room, of which any may be chosen.
+	aNode     = regexp.MustCompile(`\bfree-\d\b`)
 	aBehind   = regexp.MustCompile(`starts after .+? ends: `)
 	aPosition = regexp.MustCompile(`; \d+(st|nd|rd|th) in (line|queue \S+?)(;.*)?\n`)
 )
 
 func withoutTimes(text string) string {
+	text = aNode.ReplaceAllString(text, "NODE")
 	text = aBehind.ReplaceAllString(aPosition.ReplaceAllString(text, "\n"), "")
 	text = aTime.ReplaceAllString(text, "TIME")
 	text = aGap.ReplaceAllString(anAge.ReplaceAllString(text, "AGE"), "$1  ")

@@ -34,18 +34,26 @@ type QueuePlace struct {
 // UseQueues has the view take the GPUQueues into account, as gpu-scheduler does. waiting are the Pods without a node,
 // whatever their owner.
 func (v *View) UseQueues(queues *Queues, waiting []*corev1.Pod) {
-	v.queues = queues
+	v.queues, v.waiting, v.line = queues, waiting, nil
 	if !queues.known() {
 		return
 	}
-	pods := slices.Collect(v.Placed())
 	view := gpuqueue.NewView(queues.Tree)
 	of := &gpuqueue.Cluster{Tree: queues.Tree, Namespace: func(name string) *corev1.Namespace { return queues.namespaces[name] }, Node: v.Node}
-	for _, pod := range pods {
+	for pod := range v.Placed() {
 		view.Add(of, pod)
 	}
 	v.ledger = view.Held
-	v.line = NewLine(&LineObjects{Queues: queues, Tasks: v.Tasks, Pods: slices.Concat(pods, waiting), Complete: true, Ledger: v.ledger, Now: v.Now})
+}
+
+// inOrder returns what waits, in the order of the queues.
+func (v *View) inOrder() *Line {
+	if v.line == nil {
+		v.line = NewLine(&LineObjects{
+			Queues: v.queues, Tasks: v.Tasks, Pods: slices.Concat(slices.Collect(v.Placed()), v.waiting), Complete: true, Ledger: v.ledger, Now: v.Now,
+		})
+	}
+	return v.line
 }
 
 // queuePlace returns the queue of a Pod; nil if it is in none.
@@ -73,19 +81,17 @@ func (v *View) queuePlace(pod *corev1.Pod) *QueuePlace {
 	return place
 }
 
-// inLine returns the entry of a task that waits, and those that are served before it in its queue; nil if there are no
-// queues, or it does not wait.
+// inLine returns the entry of a task that waits, and those that are served before it in its queue; nil if it does not
+// wait.
 func (v *View) inLine(task *clusterview.Task) (own *LineEntry, ahead []*LineEntry, count int) {
-	if v.line == nil {
-		return nil, nil, 0
-	}
-	index := slices.IndexFunc(v.line.Waiting, func(entry LineEntry) bool { return entry.isOf(task) })
+	line := v.inOrder()
+	index := slices.IndexFunc(line.Waiting, func(entry LineEntry) bool { return entry.isOf(task) })
 	if index < 0 {
 		return nil, nil, 0
 	}
-	own = &v.line.Waiting[index]
-	for i := range v.line.Waiting {
-		entry := &v.line.Waiting[i]
+	own = &line.Waiting[index]
+	for i := range line.Waiting {
+		entry := &line.Waiting[i]
 		if entry.Queue != own.Queue || entry.Refused {
 			continue
 		}

@@ -43,9 +43,9 @@ type Explanation struct {
 	// WaitingReason is why its Pods have no nodes, as their scheduler has said it; nil if it has said nothing. Only
 	// gpu-scheduler says more than a message.
 	WaitingReason *v1.WaitingReason `json:"waitingReason,omitempty"`
-	// Position is its position, from 1, among the Queue tasks that wait for nodes; 0 if it does not wait. Ahead are the
-	// tasks before it, in order. With GPUQueues, only what waits in its queue counts, and that of other controllers
-	// counts, too.
+	// Position is its position, from 1, among Queue tasks of its queue, or of those in none, that wait for GPUs and may
+	// start once there are some; 0 if it does not wait, or may not. Ahead are those before it, in order. What waits of
+	// other controllers counts, too.
 	Position int      `json:"position,omitempty"`
 	Queue    int      `json:"queue,omitempty"`
 	Ahead    []string `json:"ahead,omitempty"`
@@ -215,7 +215,8 @@ func (v *View) addUses(e *Explanation, task *clusterview.Task) {
 // addQueue adds the position of a task that waits for room, and its outlook. What is not served has neither.
 func (v *View) addQueue(e *Explanation, task *clusterview.Task) {
 	said := verdictOnWaiting(v.queues, task.GPUTask, task.Pods)
-	if !said.IsServed() && said.Kind != v1.TaskNeverFits {
+	closed := e.WaitingReason != nil && e.WaitingReason.Reason == v1.WaitsForClosedNodes
+	if !said.IsServed() && said.Kind != v1.TaskNeverFits && !closed {
 		return
 	}
 	waiting := v.Waiting()
@@ -236,29 +237,19 @@ func (v *View) addQueue(e *Explanation, task *clusterview.Task) {
 		return
 	}
 	e.EstimatedStart = EstimatedStart(task.GPUTask, w.Pods)
-	for i := range waiting {
-		if other := verdictOnWaiting(v.queues, waiting[i].Task.GPUTask, waiting[i].Pods); i != own && !other.IsServed() {
-			continue
-		}
-		if e.Queue++; i < own {
-			e.Ahead = append(e.Ahead, waiting[i].Task.Namespace+"/"+waiting[i].Task.Name)
-		}
-	}
-	e.Position = len(e.Ahead) + 1
 	v.addLine(e, task)
 }
 
-// addLine replaces the position by that in the task's queue, if there are GPUQueues.
+// addLine adds the position of a task in its queue.
 func (v *View) addLine(e *Explanation, task *clusterview.Task) {
 	own, ahead, count := v.inLine(task)
 	if own == nil {
 		return
 	}
-	e.Ahead = nil
 	for _, entry := range ahead {
 		e.Ahead = append(e.Ahead, entry.Namespace+"/"+entry.Name)
 	}
-	e.Position, e.Queue = len(ahead)+1, count
+	e.Position, e.Queue, e.EstimatedStart = own.Position, count, own.EstimatedStart
 }
 
 // addPlans adds the unfinished MovePlans for a task.

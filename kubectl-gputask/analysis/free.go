@@ -4,8 +4,6 @@
 package analysis
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -84,8 +82,7 @@ func (v *View) freeSlices(f *Free, request *placement.Request, resource string) 
 
 // closedTo reports whether a node takes no Pods of a request for now, whatever it has.
 func (v *View) closedTo(node *corev1.Node, request *placement.Request) bool {
-	reason, err := v.Cluster.Fit(node.Name, request)
-	return err != nil || reason == placement.NodeClosed || v.paused(node) != ""
+	return v.Cluster.ClosedTo(node.Name, request) || v.paused(node) != ""
 }
 
 // isEligible reports whether a Pod may run on a node, given enough room.
@@ -97,10 +94,6 @@ func (v *View) isEligible(name string, request *placement.Request) bool {
 	switch reason {
 	case placement.OtherPool, placement.OtherLabels, placement.Tainted, placement.NotOffered, placement.OtherModel, placement.TooLittleGPUMemory, placement.InvalidRequest:
 		return false
-	case placement.NodeClosed: // is reported before any other reason
-		node := v.Node(name)
-		pool, model := node.Labels[v1.LabelNodePool], snapshot.Model(node)
-		return (request.Pool == "" || request.Pool == pool) && (len(request.Models) == 0 || slices.Contains(request.Models, model))
 	default:
 		return true
 	}

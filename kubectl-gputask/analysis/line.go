@@ -129,6 +129,20 @@ func (l *Line) order(objects *LineObjects) {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(refusedLast(&a), refusedLast(&b)), cmp.Compare(a.place, b.place),
 			cmp.Compare(a.rank, b.rank), cmp.Compare(a.job.Key, b.job.Key))
 	})
+	if known {
+		l.closeGaps()
+	}
+}
+
+// closeGaps counts only what is served now: what was published may count what was served then, and each Pod of an array.
+func (l *Line) closeGaps() {
+	last := map[string]int{}
+	for i := range l.Waiting {
+		if entry := &l.Waiting[i]; !entry.Refused {
+			last[entry.Queue]++
+			entry.Position = last[entry.Queue]
+		}
+	}
 }
 
 func refusedLast(e *LineEntry) int {

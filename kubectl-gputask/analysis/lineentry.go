@@ -107,9 +107,9 @@ func (g *gathered) waiting(queues *Queues) (entry LineEntry, waits bool) {
 	entry.Verdict = verdictOnWaiting(queues, g.task, pods)
 	if !entry.Verdict.IsServed() {
 		entry.Refused, entry.EstimatedStart = true, nil
-		if entry.WaitingReason == nil || entry.WaitingReason.Message != entry.Verdict.Cause {
-			entry.Reason, entry.WaitingReason = entry.Verdict.Cause, nil
-		}
+	}
+	if entry.Verdict.Cause != "" && (entry.WaitingReason == nil || entry.WaitingReason.Message != entry.Verdict.Cause) {
+		entry.Reason, entry.WaitingReason = entry.Verdict.Cause, nil
 	}
 	entry.job = queueing.Job{
 		Key: entry.Namespace + "/" + entry.Name, Queue: entry.Queue, Priority: entry.Priority, Submitted: entry.Since.Time,

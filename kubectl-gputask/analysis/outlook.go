@@ -39,6 +39,10 @@ const (
 	WhenOthersEnd Verdict = "WhenOthersEnd"
 	// Sometime: when other tasks end, at an unknown time.
 	Sometime Verdict = "Sometime"
+	// NodesClosed: only nodes that are cordoned or not ready could take them.
+	NodesClosed Verdict = "NodesClosed"
+	// Missing: objects that they name do not exist.
+	Missing Verdict = "Missing"
 	// Never: not even if nothing ran.
 	Never Verdict = "Never"
 	// Invalid: there is no verdict, because the request is invalid.
@@ -48,8 +52,8 @@ const (
 // Outlook is when and where waiting Pods can be scheduled.
 type Outlook struct {
 	Verdict Verdict `json:"verdict"`
-	// Problem is what is wrong with the request, or why its queue does not let it start; only for Invalid,
-	// QueueRefuses, QueueLimit, and AfterPreemption if others have to give back GPUs because of a limit.
+	// Problem is what is wrong with the request, what is missing, or why its queue does not let it start; only for Invalid,
+	// Missing, QueueRefuses, QueueLimit, and AfterPreemption if others have to give back GPUs because of a limit.
 	Problem string `json:"problem,omitempty"`
 	// Places are where the Pods go according to the verdict.
 	Places []Place `json:"places,omitempty"`
@@ -88,7 +92,7 @@ func (v *View) Outlook(w *clusterview.Waiting) *Outlook {
 	v.withReservations(w, func() {
 		if o.Verdict == QueueLimit {
 			err = v.preemptWithinLimits(o, w)
-		} else if err = v.judge(o, w); err == nil && o.Verdict != Now && o.Verdict != Never {
+		} else if err = v.judge(o, w); err == nil && o.Verdict != Now && !o.isHopeless() {
 			err = v.addMoves(o, w)
 		}
 	})
@@ -97,6 +101,9 @@ func (v *View) Outlook(w *clusterview.Waiting) *Outlook {
 	}
 	return o
 }
+
+// isHopeless reports whether it does not matter what runs.
+func (o *Outlook) isHopeless() bool { return o.Verdict == Never || o.Verdict == NodesClosed }
 
 // judge sets the verdict, except for AfterMoves.
 func (v *View) judge(o *Outlook, w *clusterview.Waiting) error {
@@ -111,6 +118,8 @@ func (v *View) judge(o *Outlook, w *clusterview.Waiting) error {
 	case placement.FitsNow:
 		o.Verdict = Now
 		return nil
+	case placement.FitsOpened:
+		o.Verdict = NodesClosed
 	case placement.FitsNever:
 		o.Verdict = Never
 	case placement.FitsAfter:
@@ -119,7 +128,7 @@ func (v *View) judge(o *Outlook, w *clusterview.Waiting) error {
 	default:
 		o.Verdict = Sometime
 	}
-	if err := v.explain(o, gang); err != nil || o.Verdict == Never || !preemption.Preempts(w.Pods[0]) {
+	if err := v.explain(o, gang); err != nil || o.isHopeless() || !preemption.Preempts(w.Pods[0]) {
 		return err
 	}
 	return v.preempt(o, w, v.reclaimFor(w))

@@ -5,6 +5,7 @@ package analysis
 
 import (
 	"cmp"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -46,18 +47,31 @@ func (o *Outlook) Kind() verdict.Kind {
 		return v1.TaskStarting
 	case Never, Invalid:
 		return v1.TaskNeverFits
-	case QueueRefuses:
+	case QueueRefuses, NodesClosed, Missing:
 		return v1.TaskBlocked
 	default:
 		return v1.TaskQueued
 	}
 }
 
-// outlookFor returns what is added to a verdict: an outlook, if that says the same. Otherwise the scheduler knows more,
-// such as which places are booked for others, and its reason is all that is added.
+// say has an outlook on what is served say what its scheduler has found. What others than gpu-scheduler say about nodes is
+// less than what is known here, and does not replace it.
+func (o *Outlook) say(said *verdict.Verdict, reason *v1.WaitingReason) {
+	switch {
+	case reason == nil || !said.IsServed() || strings.Contains(o.Problem+"\n"+o.Nodes, reason.Message):
+	case reason.Reason == "" && o.Nodes != "":
+		o.Nodes = reason.Message + "; " + o.Nodes
+	default:
+		o.Nodes = reason.Message
+	}
+}
+
+// outlookFor returns what is added to a verdict: an outlook, if that says the same, with the scheduler's own words.
+// Otherwise the scheduler knows more, such as which places are booked for others, and its reason is all that is added.
 func outlookFor(said *verdict.Verdict, reason *v1.WaitingReason, o *Outlook) *Outlook {
 	agrees := said.Kind == o.Kind() || said.Kind == v1.TaskStarting || said.Kind == v1.TaskQueued && o.Verdict == AfterPreemption
 	if agrees || reason == nil {
+		o.say(said, reason)
 		return o
 	}
 	published := &Outlook{Verdict: Sometime, Nodes: reason.Message, Remedies: reason.Remedies, Free: o.Free}

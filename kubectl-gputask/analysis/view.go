@@ -27,10 +27,12 @@ type View struct {
 	*reschedule.Planner
 	// pending are the valid reservations that no Pod has taken up yet.
 	pending []nodeReservation
-	// queues, what they hold, and what waits in them are nil without GPUQueues.
-	queues *Queues
-	ledger *queueing.Ledger
-	line   *Line
+	// queues and what they hold are nil without GPUQueues. waiting are the Pods without a node, whatever their owner, and
+	// line what waits in its order, once somebody has asked.
+	queues  *Queues
+	ledger  *queueing.Ledger
+	waiting []*corev1.Pod
+	line    *Line
 	// slicesOf is who has which MIG slice, by the slices' UUIDs.
 	slicesOf map[string]*corev1.Pod
 }

@@ -6,6 +6,7 @@ package analysis
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,6 +24,7 @@ type WhatIf struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	*Outlook  `json:",inline"`
+	Named     `json:",inline"`
 	// Ahead is how many tasks that wait already would be scheduled before it; with GPUQueues, those of its queue.
 	Ahead int `json:"ahead"`
 	// InQueue is the GPUQueue that it would be in; nil for none.
@@ -34,6 +36,31 @@ type WhatIf struct {
 	DependsOn []string `json:"dependsOn,omitempty"`
 	// Task is the hypothetical task.
 	Task *v1.GPUTask `json:"-"`
+}
+
+// Named is what is known of the objects that Pods name, such as volumes.
+type Named struct {
+	// Missing says which do not exist, each in a clause, and Commands show which there are.
+	Missing  []string `json:"missing,omitempty"`
+	Commands []string `json:"commands,omitempty"`
+	// Unchecked are the kinds of those that the user may not read.
+	Unchecked []string `json:"unchecked,omitempty"`
+}
+
+// AddCommand adds a command, once.
+func (n *Named) AddCommand(command string) {
+	if !slices.Contains(n.Commands, command) {
+		n.Commands = append(n.Commands, command)
+	}
+}
+
+// Heed takes into account that objects do not exist. Its queue decides before.
+func (w *WhatIf) Heed(named Named) {
+	w.Named = named
+	if len(named.Missing) == 0 || w.Verdict == QueueRefuses || w.Verdict == QueueLimit || w.Verdict == Invalid {
+		return
+	}
+	w.Outlook = &Outlook{Verdict: Missing, Problem: strings.Join(named.Missing, ", and "), Free: w.Free}
 }
 
 // EqualTask is a waiting task that asks for the same as a hypothetical one, which would be served after it.

@@ -32,6 +32,11 @@ metadata: {name: %s}
 spec: {%s}
 `
 
+// namingObjects is a template whose Pods need objects that do not exist, and one that need not exist.
+const namingObjects = `{spec: {` +
+	`containers: [{name: main, envFrom: [{secretRef: {name: wandb}}, {configMapRef: {name: colours, optional: true}}]}], ` +
+	`volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]}}`
+
 func TestWhatIf(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -52,6 +57,25 @@ func TestWhatIf(t *testing.T) {
 		{"a task that fits after preemption", "whatif-preempts", []string{`gpu: h100, gpu-amount: "8", priority: high`}, nil, ""},
 		{"a task behind others and with a dependency", "whatif-queue", []string{`gpu: h100, gpu-amount: "8", dependsOn: [{name: small-0}]`}, func(f *fixture) {
 			f.waits(newTask("older", "a100", "8"), 0)
+		}, ""},
+		{"a task whose volume and Secret do not exist", "whatif-missing", []string{`gpu: a100, template: ` + namingObjects}, nil, ""},
+		{"a task with a Secret that the user may not read", "whatif-unchecked", []string{`gpu: a100, template: ` + namingObjects}, func(f *fixture) {
+			f.kube.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "any"}, "any", nil)
+			})
+		}, ""},
+		{"a task that only fits on a node that is cordoned", "whatif-cordoned", []string{`gpu: a100`}, func(f *fixture) {
+			f.kube.PrependReactor("list", "nodes", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				found, err := f.kube.Tracker().List(action.GetResource(), corev1.SchemeGroupVersion.WithKind("Node"), "")
+				list, isList := found.(*corev1.NodeList)
+				if err != nil || !isList {
+					return true, nil, err
+				}
+				for i := range list.Items {
+					list.Items[i].Spec.Unschedulable = list.Items[i].Name == "a100-0"
+				}
+				return true, list, nil
+			})
 		}, ""},
 		{"an invalid task", "whatif-invalid", []string{`gpu: h100, replicas: 2, topology: {level: galaxy}`}, nil, ""},
 		{"several tasks: the first takes the room", "whatif-several", []string{`gpu: a100, gpu-amount: "3"`, `gpu: a100, gpu-amount: "2"`, `gpu: a100, gpu-amount: "1"`}, nil, ""},

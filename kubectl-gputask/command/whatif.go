@@ -71,7 +71,11 @@ func (w *whatIf) run(ctx context.Context) error {
 		if problem != nil {
 			return fmt.Errorf("task %s: %w", manifest.Name, problem)
 		}
-		_, answer, err := whatif.Ask(observed, checked)
+		named, err := whatif.Look(ctx, clients, checked)
+		if err != nil {
+			return fmt.Errorf("task %s: %w", manifest.Name, err)
+		}
+		_, answer, err := whatif.Ask(observed, checked, named)
 		if err != nil {
 			return fmt.Errorf("task %s: %w", manifest.Name, err)
 		}

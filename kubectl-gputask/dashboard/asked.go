@@ -43,12 +43,17 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request, viewer *access.V
 		return nil, failed(http.StatusUnprocessableEntity, "These are %d tasks: at most %d can be checked at a time.", len(manifests.Tasks), maxAsked)
 	}
 	var tasks []*v1.GPUTask
+	var named []analysis.Named
 	for _, manifest := range manifests.Tasks {
 		task, err := whatif.Check(r.Context(), viewer.Clients, manifest)
 		if err != nil {
 			return nil, fmt.Errorf("task %s: %w", manifest.Name, err)
 		}
-		tasks = append(tasks, task)
+		found, err := whatif.Look(r.Context(), viewer.Clients, task)
+		if err != nil {
+			return nil, fmt.Errorf("task %s: %w", manifest.Name, err)
+		}
+		tasks, named = append(tasks, task), append(named, found)
 	}
 	follower := s.feed.following()
 	if follower == nil {
@@ -57,8 +62,8 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request, viewer *access.V
 	s.feed.thinking.Lock() // one at a time: each may take all of a CPU
 	defer s.feed.thinking.Unlock()
 	observed, answers := follower.Observe(s.options.Clock.Now()), &rows.WhatIf{Answers: []rows.WhatIfAnswer{}}
-	for _, task := range tasks {
-		view, found, err := whatif.Ask(observed, task)
+	for i, task := range tasks {
+		view, found, err := whatif.Ask(observed, task, named[i])
 		if err != nil {
 			return nil, fmt.Errorf("task %s: %w", task.Name, err)
 		}

@@ -119,6 +119,8 @@ func headline(p *Page, e *analysis.Explanation) string {
 	switch {
 	case e.Outlook == nil:
 		return ""
+	case e.WaitingReason == nil && e.Outlook.Kind() != v1.TaskQueued && e.Outlook.Kind() != v1.TaskStarting:
+		return ": no scheduler has tried it yet, and " + verdictText(p, e.Outlook)
 	case e.Outlook.Verdict == analysis.Sometime && e.EstimatedStart != nil:
 		return ": it waits its turn"
 	default:
@@ -143,6 +145,8 @@ func verdictText(p *Page, o *analysis.Outlook) string {
 		return "it fits when " + abbreviate(o.Ends, 3) + " " + plural.Verb(len(o.Ends), "has ended", "have ended") + ", at the latest at " + p.timeOfDay(o.At.Time) + p.zone(o.At.Time)
 	case analysis.Sometime:
 		return "it waits for other tasks to finish; no end time is known"
+	case analysis.NodesClosed:
+		return "it only fits on nodes that are cordoned or not ready"
 	case analysis.Never:
 		return "it does not fit on the nodes of this cluster, even if they were empty"
 	default:
@@ -375,7 +379,7 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 	switch o.Verdict {
 	case analysis.Now:
 		style = Green
-	case analysis.Never, analysis.Invalid, analysis.QueueRefuses:
+	case analysis.Never, analysis.NodesClosed, analysis.Missing, analysis.Invalid, analysis.QueueRefuses:
 		style = Red
 	default:
 	}
@@ -396,7 +400,21 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 	if o.Free != nil {
 		p.Printf("  free: %s\n", freeText(o.Free))
 	}
+	for _, command := range answer.Commands {
+		p.Printf("  try: %s\n", command)
+	}
+	if text := uncheckedText(answer); text != "" {
+		p.Printf("  %s\n", text)
+	}
 	outlook(p, o)
+}
+
+// uncheckedText says which of the objects that a task names may be missing; empty if none.
+func uncheckedText(answer *analysis.WhatIf) string {
+	if len(answer.Unchecked) == 0 {
+		return ""
+	}
+	return "not checked, as you may not read them: whether its " + plural.List(answer.Unchecked) + " exist"
 }
 
 // whatIfText describes a verdict on a hypothetical task.

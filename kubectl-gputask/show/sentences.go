@@ -78,6 +78,10 @@ func WhatIfPairs(answer *analysis.WhatIf, now time.Time) []Pair {
 	if o.Free != nil {
 		f.add("Free", freeText(o.Free))
 	}
+	for _, command := range answer.Commands {
+		f.add("Try", command)
+	}
+	f.addIf("Note", uncheckedText(answer))
 	addOutlook(f, o, now)
 	return f.list()
 }
@@ -110,7 +114,7 @@ func Help(o *analysis.Outlook) string {
 			text += " of running tasks, at a cost of " + GPUTime(o.CostGPUSeconds) + " of GPU time"
 		}
 		return text
-	case analysis.Sometime, analysis.Never:
+	case analysis.Sometime, analysis.NodesClosed, analysis.Never:
 		if len(o.Remedies) > 0 {
 			return waitingreason.Help(&v1.WaitingReason{Remedies: o.Remedies})
 		}

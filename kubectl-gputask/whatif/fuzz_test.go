@@ -39,7 +39,7 @@ func FuzzAsk(f *testing.F) {
 			}
 			observed := observation()
 			for _, task := range found.Tasks[:min(len(found.Tasks), 3)] {
-				view, answer, err := Ask(observed, task.GPUTask)
+				view, answer, err := Ask(observed, task.GPUTask, analysis.Named{})
 				if err != nil {
 					continue
 				}

@@ -21,8 +21,8 @@ import (
 )
 
 // Ask answers for one task, and returns the view of the cluster that the answer is about. If the task fits now, it
-// stays in the observation, with its Pods placed, for the tasks after it.
-func Ask(observed *cluster.Observation, task *v1.GPUTask) (*analysis.View, *analysis.WhatIf, error) {
+// stays in the observation, with its Pods placed, for the tasks after it. named is what Look has returned.
+func Ask(observed *cluster.Observation, task *v1.GPUTask, named analysis.Named) (*analysis.View, *analysis.WhatIf, error) {
 	imagined, err := analysis.NewHypothetical(task, analysis.GPUResource(observed.Nodes), observed.Priorities.Admit, metav1.NewTime(observed.Now))
 	if err != nil {
 		return nil, nil, err
@@ -32,6 +32,7 @@ func Ask(observed *cluster.Observation, task *v1.GPUTask) (*analysis.View, *anal
 	view := analysis.NewView(&observed.Objects, nil)
 	view.UseQueues(observed.Queues.ForAnalysis(), observed.Waiting)
 	answer := view.WhatIf(imagined)
+	answer.Heed(named)
 	if answer.Verdict != analysis.Now {
 		observed.Tasks = before
 		return view, answer, nil

@@ -14,11 +14,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/verdict"
 )
 
 // reportEstimate reports when the task is expected to start, while it waits for a node: what the
 // scheduler has written into one of its Pods.
 func (d *decision) reportEstimate() {
+	if said := (verdict.Verdict{Kind: cmp.Or(d.reason, v1.TaskStarting)}); !said.IsServed() {
+		return // the scheduler has not withdrawn it yet
+	}
 	for _, m := range d.members {
 		if m.pod == nil || m.pod.Spec.NodeName != "" || m.state != podPending {
 			continue

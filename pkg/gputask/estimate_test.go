@@ -91,3 +91,16 @@ func TestAnEstimateFitsIntoTheStatus(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatDoesNotWaitItsTurnIsNotExpectedToStart has a Pod with an estimate that its scheduler has not withdrawn yet.
+func TestWhatDoesNotWaitItsTurnIsNotExpectedToStart(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{}
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1.AnnotationStartEstimate, `{"earliest":"2026-11-23T14:10:00Z","likely":"2026-11-23T14:10:00Z","latest":"2026-11-23T14:10:00Z"}`)
+	for reason, want := range map[v1.TaskReason]bool{"": true, v1.TaskQueued: true, v1.TaskStarting: true, v1.TaskBlocked: false, v1.TaskNeverFits: false} {
+		d := &decision{reason: reason, status: &v1.GPUTaskStatus{}, members: []*member{{pod: pod, state: podPending}}}
+		if d.reportEstimate(); (d.status.EstimatedStart != nil) != want {
+			t.Errorf("%q: expected to start: %t, want %t", reason, !want, want)
+		}
+	}
+}

@@ -23,8 +23,9 @@ type Explanation struct {
 	// role that fits worst: those that decide come first, then the most frequent. Nodes that can
 	// take one, when there are too few of them, are counted under Fits.
 	Refusals []Refusal
-	// Never is true if not even an empty cluster would have room.
-	Never bool
+	// Never is true if not even an empty cluster would have room, and Closed if an empty one would, but only on nodes
+	// that are closed.
+	Never, Closed bool
 	// Absent says which GPUs no node has, such as "no node has h100 (did you mean h100-80gb-hbm3?); models here:
 	// h100-80gb-hbm3"; empty if there are such GPUs. It stands for the refusals, which all have that cause.
 	Absent string
@@ -99,16 +100,21 @@ func (c *Cluster) Explain(g *Gang) (*Explanation, error) {
 	excepted := c.nodesIn(within, g.Except)
 	e := &Explanation{Nodes: within.nodes}
 	defer c.except(g.Except)()
-	e.Refusals = c.refusals(within, c.worst(within, g), excepted)
+	worst := c.worst(within, g)
+	e.Refusals = c.refusals(within, worst, excepted)
 	anywhere := *g
 	anywhere.Except = nil // nodes may be excepted only temporarily
 	_, fits, err := c.emptied().Plan(&anywhere)
 	if err != nil {
 		return nil, err
 	}
-	e.Never, e.Absent = !fits, absent(c, g)
-	sortRefusals(e.Refusals, e.Never)
-	e.Remedies = c.remedies(g, e.Never)
+	e.Closed = !fits && c.fitsOpened(&anywhere)
+	e.Never, e.Absent = !fits && !e.Closed, absent(c, g)
+	e.sort()
+	e.Remedies = c.remedies(g, !fits)
+	if e.Closed {
+		e.Remedies = slices.Concat(opening(within, worst), e.Remedies)
+	}
 	return e, nil
 }
 
@@ -170,11 +176,14 @@ func (c *Cluster) refusals(within *Domain, r *Request, excepted map[*node]bool) 
 	return list
 }
 
-// sortRefusals sorts the reasons that decide first: those that may end, or, of what never fits, those that hold on
-// empty nodes as well.
-func sortRefusals(list []Refusal, never bool) {
+// sort sorts the reasons that decide first: those that may end, or, of what never fits, those that hold on empty nodes
+// as well.
+func (e *Explanation) sort() {
 	decides := func(r Reason) bool { return !r.Lasting() }
-	if never { // nodes of the right kind say more than others
+	switch {
+	case e.Closed:
+		decides = Reason.Closed
+	case e.Never: // nodes of the right kind say more than others
 		decides = func(r Reason) bool { return !r.Lasting() || r > OtherModel }
 	}
 	rank := func(r *Refusal) int {
@@ -183,7 +192,7 @@ func sortRefusals(list []Refusal, never bool) {
 		}
 		return 1
 	}
-	slices.SortFunc(list, func(a, b Refusal) int {
+	slices.SortFunc(e.Refusals, func(a, b Refusal) int {
 		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), -cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Resource, b.Resource))
 	})
 }

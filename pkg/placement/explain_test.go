@@ -113,6 +113,70 @@ func TestAnExplanationNamesTheSmallestRemedy(t *testing.T) {
 	}
 }
 
+// TestClosedNodesAreNamedIfOnlyTheyCouldTakeTheGang has two leaves, of which nodes are closed.
+func TestClosedNodesAreNamedIfOnlyTheyCouldTakeTheGang(t *testing.T) {
+	t.Parallel()
+	eight := Shape{CPU: 8000, GPUs: 8}
+	one, two := Gang{Roles: []Role{{Shape: eight, Min: 1, Max: 1}}}, Gang{Roles: []Role{{Shape: eight, Min: 2, Max: 2}}}
+	tests := map[string]struct {
+		used     [][]int
+		closed   []string
+		gang     Gang
+		want     string
+		isClosed bool
+		verdict  Verdict
+	}{
+		"the only node": {
+			[][]int{{0}}, []string{"node-0-0"}, one, "1 node takes no Pods; it would start once node-0-0 takes Pods again", true, FitsOpened,
+		},
+		"all nodes, which are full": {
+			[][]int{{8}, {8}}, []string{"node-0-0", "node-1-0"}, one,
+			"2 nodes take no Pods; it would start once nodes such as node-0-0, node-1-0 take Pods again", true, FitsOpened,
+		},
+		"one of the two that a gang needs": {
+			[][]int{{0}, {0}}, []string{"node-1-0"}, two,
+			"1 node takes no Pods, 1 has room for part of it; it would start once node-1-0 takes Pods again, or with 1 of its 2 Pods, or with 4 GPUs for each Pod", true, FitsOpened,
+		},
+		"another one is full": {
+			[][]int{{8}, {0}}, []string{"node-1-0"}, one, "1 node has too few free GPUs, 1 takes no Pods; it would start with 8 more free GPUs", false, FitsEventually,
+		},
+		"closed ones are too small as well": {
+			[][]int{{0}, {0}}, []string{"node-1-0"}, Gang{Roles: []Role{{Shape: Shape{GPUs: 9}, Min: 1, Max: 1}}},
+			"it would not fit even if nothing else ran; 2 nodes have too few GPUs; it would start with 8 GPUs for each Pod", false, FitsNever,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := racks(t, test.used)
+			for _, name := range test.closed {
+				n := c.nodes[name].Node
+				n.Closed = true
+				if err := c.SetNode(n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			e := explained(t, c, &test.gang)
+			if e == nil || e.String() != test.want || e.Closed != test.isClosed {
+				t.Errorf("got\n%v\nwant\n%s", e, test.want)
+			}
+			if outlook, err := c.WhatIf(&test.gang, nil); err != nil || outlook.Verdict != test.verdict {
+				t.Errorf("it %v, %v, want: it %v", outlook, err, test.verdict)
+			}
+			for _, name := range test.closed {
+				n := c.nodes[name].Node
+				n.Closed = false
+				if err := c.SetNode(n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if e, err := c.Explain(&test.gang); err != nil || e != nil && e.Closed {
+				t.Errorf("with open nodes: %v, %v", e, err)
+			}
+		})
+	}
+}
+
 func TestAnExplanationNamesTheResource(t *testing.T) {
 	t.Parallel()
 	adapters := func(count int64, storage int64) Shape {

@@ -4,6 +4,7 @@
 package placement
 
 import (
+	"cmp"
 	"strings"
 
 	"falldio.github.io/gpu-controller/pkg/plural"
@@ -16,7 +17,6 @@ type Reason uint8
 const (
 	Fits           Reason = iota
 	InvalidRequest        // the request is invalid
-	NodeClosed
 	OtherPool
 	OtherLabels // see Selector
 	Tainted     // see Selector
@@ -27,6 +27,9 @@ const (
 	TooLittleGPUMemory
 	NodeTooSmall
 	ResourceTooSmall // of Shape.Others
+	NodeClosed       // only that keeps the Pod off an empty node; see Node.Closed
+	NodeCordoned     // see Selector
+	NodeNotReady     // see Selector
 	NoPodSlot
 	InsufficientCPU
 	InsufficientMemory
@@ -40,7 +43,6 @@ const (
 var reasonTexts = [reasons]struct{ word, one, several string }{
 	Fits:                 {"Fits", "has room for part of it", "have room for part of it"},
 	InvalidRequest:       {"InvalidRequest", "can't take an invalid request", "can't take an invalid request"},
-	NodeClosed:           {"NodeClosed", "takes no Pods", "take no Pods"},
 	OtherPool:            {"OtherPool", "is in another node pool", "are in another node pool"},
 	OtherLabels:          {"OtherLabels", "does not match the node selector or affinity", "do not match the node selector or affinity"},
 	Tainted:              {"Tainted", "has a taint that is not tolerated", "have taints that are not tolerated"},
@@ -51,6 +53,9 @@ var reasonTexts = [reasons]struct{ word, one, several string }{
 	TooLittleGPUMemory:   {"TooLittleGPUMemory", "has GPUs with less memory", "have GPUs with less memory"},
 	NodeTooSmall:         {"NodeTooSmall", "is too small in CPU or memory", "are too small in CPU or memory"},
 	ResourceTooSmall:     {"ResourceTooSmall", "is too small in %s", "are too small in %s"},
+	NodeClosed:           {"NodeClosed", "takes no Pods", "take no Pods"},
+	NodeCordoned:         {"NodeCordoned", "is cordoned", "are cordoned"},
+	NodeNotReady:         {"NodeNotReady", "is not ready", "are not ready"},
 	NoPodSlot:            {"NoPodSlot", "runs as many Pods as it can", "run as many Pods as they can"},
 	InsufficientCPU:      {"InsufficientCPU", "has too little free CPU", "have too little free CPU"},
 	InsufficientMemory:   {"InsufficientMemory", "has too little free memory", "have too little free memory"},
@@ -115,7 +120,10 @@ func (n *node) shortOf(r *Request, reason Reason) string {
 }
 
 // Lasting reports whether a reason holds on an empty node as well.
-func (r Reason) Lasting() bool { return r > Fits && r <= ResourceTooSmall }
+func (r Reason) Lasting() bool { return r > Fits && r <= NodeNotReady }
+
+// Closed reports whether an empty node would take the Pod were it not closed.
+func (r Reason) Closed() bool { return r >= NodeClosed && r <= NodeNotReady }
 
 // fit returns the first reason, in the reasons' order, why a node in the State with some
 // slack can't take a request, or Fits.
@@ -143,14 +151,13 @@ func (s *State) fit(r *Request, more *slack) Reason {
 // fit returns why even an empty node of the kind with some slack couldn't take a request,
 // or Fits.
 func (k *kind) fit(r *Request, more *slack) Reason {
-	switch admitted := k.admits(r); {
+	admitted := k.admits(r)
+	switch {
 	case r.err != nil:
 		return InvalidRequest
-	case admitted == NodeClosed:
-		return NodeClosed
 	case r.Pool != "" && r.Pool != k.pool:
 		return OtherPool
-	case admitted != Fits:
+	case admitted != Fits && !admitted.Closed():
 		return admitted
 	case !r.accepts(k.model):
 		return OtherModel
@@ -163,7 +170,7 @@ func (k *kind) fit(r *Request, more *slack) Reason {
 			return TooLittleGPUMemory
 		}
 	}
-	return k.fitSize(r, more)
+	return cmp.Or(k.fitSize(r, more), admitted)
 }
 
 // fitSize returns why even an empty node is too small for a request, or Fits.

@@ -48,6 +48,10 @@ func refusals() map[string]refusal {
 
 		"what is asked for makes no sense":       {placement.InvalidRequest, plain, nil, shapeOf{Share: 150}},
 		"the node takes no Pods":                 {placement.NodeClosed, changed(func(n *placement.Node) { n.Closed = true }), nil, shapeOf{}},
+		"a node of another model takes no Pods":  {placement.OtherModel, changed(func(n *placement.Node) { n.Closed = true }), nil, ofModel(whole(1), "a")},
+		"a full node takes no Pods":              {placement.NodeClosed, changed(func(n *placement.Node) { n.Closed = true }), []placement.Use{use(100, 0, 1, 2, 3)}, whole(1)},
+		"the node is cordoned":                   {placement.NodeCordoned, changed(func(n *placement.Node) { n.Closed = true }), nil, on(odd{placement.NodeCordoned}, whole(1))},
+		"the node is not ready":                  {placement.NodeNotReady, changed(func(n *placement.Node) { n.Closed = true }), nil, on(odd{placement.NodeNotReady}, whole(1))},
 		"the node is in another pool":            {placement.OtherPool, changed(func(n *placement.Node) { n.Pool = "p" }), nil, shapeOf{Pool: "q"}},
 		"the node is in no pool":                 {placement.OtherPool, plain, nil, shapeOf{Pool: "q"}},
 		"the selector wants other labels":        {placement.OtherLabels, plain, nil, on(letters("a"), shapeOf{})},
@@ -137,7 +141,6 @@ func TestTheFirstReasonIsReturned(t *testing.T) {
 		want  placement.Reason
 		relax func()
 	}{
-		{placement.NodeClosed, func() { node.Closed = false }},
 		{placement.OtherPool, func() { shape.Pool = "p" }},
 		{placement.OtherLabels, func() { shape.Selector = letters("") }},
 		{placement.Tainted, func() { shape.Selector = letters("T") }},
@@ -146,6 +149,7 @@ func TestTheFirstReasonIsReturned(t *testing.T) {
 		{placement.TooLittleGPUMemory, func() { shape.GPUMemory = 40 }},
 		{placement.NodeTooSmall, func() { shape.CPU, shape.Memory = 5000, 5000 }},
 		{placement.ResourceTooSmall, func() { shape.Others = amounts(4, 0) }},
+		{placement.NodeClosed, func() { node.Closed = false }},
 		{placement.NoPodSlot, func() { node.Slots = 3 }},
 		{placement.InsufficientCPU, func() { shape.CPU = 3000 }},
 		{placement.InsufficientMemory, func() { shape.Memory = 3000 }},

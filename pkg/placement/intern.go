@@ -40,8 +40,10 @@ func (i *interned[T]) drop(unused func(*T) bool) {
 // requests are told apart by their addresses.
 func (c *Cluster) SweepRequests(keep func(*Request) bool) {
 	c.dropRequests(keep)
-	if empty := c.empty.cluster; empty != nil { // it has the same selectors and preferences
-		empty.dropRequests(func(*Request) bool { return false })
+	for _, empty := range []*Cluster{c.empty.cluster, c.opened.cluster} { // they have the same selectors and preferences
+		if empty != nil {
+			empty.dropRequests(func(*Request) bool { return false })
+		}
 	}
 	c.selectors.drop(func(s *selector) bool {
 		used := s.used

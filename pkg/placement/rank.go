@@ -18,6 +18,12 @@ func (c *Cluster) Fit(node string, r *Request) (Reason, error) {
 	return n.fit(r), nil
 }
 
+// ClosedTo reports whether a node is closed to Pods of a request that it suits otherwise, whatever it has.
+func (c *Cluster) ClosedTo(node string, r *Request) bool {
+	n := c.nodes[node]
+	return n != nil && n.layout.kind.admits(r).Closed()
+}
+
 // Ever reports whether some node could take a request if it were empty.
 func (c *Cluster) Ever(r *Request) bool {
 	if r.named() {

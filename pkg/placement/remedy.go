@@ -19,7 +19,8 @@ type RemedyKind string
 // The kinds of remedies, in the order in which they are offered: first the one that
 // requires nothing of the user.
 const (
-	FreeGPUs        RemedyKind = "FreeGPUs" // wait, or make room
+	OpenNodes       RemedyKind = "OpenNodes" // let closed nodes take Pods again
+	FreeGPUs        RemedyKind = "FreeGPUs"  // wait, or make room
 	DropTopology    RemedyKind = "DropTopology"
 	AcceptModels    RemedyKind = "AcceptModels"
 	ReduceGPUMemory RemedyKind = "ReduceGPUMemory"
@@ -40,8 +41,10 @@ type Remedy struct {
 	// amount such as "500m" or "1024Mi". It is empty if the change removes a demand. For FreeGPUs it is how many
 	// more GPUs have to be free. Resource is the one that ReduceResource is about.
 	Value, Resource string
-	// Gang is the gang with the change; nil for FreeGPUs.
+	// Gang is the gang with the change; nil for OpenNodes and FreeGPUs.
 	Gang *Gang
+	// Nodes are those that would take its Pods if they were empty and not closed; only for OpenNodes.
+	Nodes []string
 	// Free lists the GPUs that would have to be free, by node, because the Pods that hold
 	// them have left; only for FreeGPUs.
 	Free map[string][]int
@@ -62,6 +65,28 @@ func (c *Cluster) remedies(g *Gang, never bool) (list []Remedy) {
 		}
 	}
 	return list
+}
+
+// opening returns the remedy for a gang that only waits for closed nodes of a domain, and maybe for room there; none if
+// these are not known. worst is the request that fits worst.
+func opening(within *Domain, worst *Request) []Remedy {
+	var names []string
+	for _, members := range within.classes {
+		for _, n := range members.nodes {
+			if n.fitEmpty(worst).Closed() {
+				names = append(names, n.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	text := "once nodes such as " + some(names) + " take Pods again"
+	if len(names) == 1 {
+		text = "once " + names[0] + " takes Pods again"
+	}
+	return []Remedy{{Kind: OpenNodes, Nodes: names, Value: fmt.Sprint(len(names)), Text: text}}
 }
 
 // changed returns a copy of a gang with its roles' shapes changed.

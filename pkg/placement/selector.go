@@ -8,9 +8,10 @@ package placement
 type Selector interface {
 	// Key identifies the selector: two with equal keys admit the same nodes.
 	Key() string
-	// Admits returns whether nodes with some traits are suitable: Fits, NodeClosed, OtherLabels, Tainted, or NotOffered
-	// if the GPUs there are not offered under the name that is asked for. In that case explanations name what the
-	// method GPUResource() string returns, if there is one. The result must always be the same; it is cached.
+	// Admits returns whether nodes with some traits are suitable: Fits, OtherLabels, Tainted, or NotOffered if the GPUs
+	// there are not offered under the name that is asked for. In that case explanations name what the method
+	// GPUResource() string returns, if there is one. NodeClosed, NodeCordoned and NodeNotReady are for nodes that only
+	// that makes unsuitable. The result must always be the same; it is cached.
 	Admits(traits string) Reason
 }
 
@@ -41,23 +42,30 @@ const maxAdmissions = 512
 
 // admits returns the result of a request's selector for nodes of the kind.
 func (k *kind) admits(r *Request) Reason {
-	if k.closed && (r.selector == nil || !r.selector.judgesClosed) {
-		return NodeClosed
-	}
 	if r.selector == nil {
+		if k.closed {
+			return NodeClosed
+		}
 		return Fits
 	}
 	known := slotOf(&k.admissions, r.selector.id, maxAdmissions)
 	if known.selector != r.selector.id {
 		*known = admission{selector: r.selector.id, reason: r.selector.evaluate(k.traits)}
 	}
-	return known.reason
+	switch {
+	case !k.closed && known.reason.Closed(): // it has been opened
+		return Fits
+	case k.closed && known.reason == Fits && !r.selector.judgesClosed:
+		return NodeClosed
+	default:
+		return known.reason
+	}
 }
 
 // evaluate returns a selector's result; an invalid one counts as OtherLabels.
 func (s *selector) evaluate(traits string) Reason {
 	switch reason := s.Admits(traits); reason {
-	case Fits, NodeClosed, Tainted, NotOffered:
+	case Fits, Tainted, NotOffered, NodeClosed, NodeCordoned, NodeNotReady:
 		return reason
 	default:
 		return OtherLabels

@@ -28,7 +28,9 @@ const (
 	// FitsEventually means that these ends do not suffice: Pods whose end is unknown have
 	// to end as well.
 	FitsEventually
-	// FitsNever means that it would not even fit if nothing ran.
+	// FitsOpened means that it would fit if nothing ran and closed nodes took Pods.
+	FitsOpened
+	// FitsNever means that it would not fit even then.
 	FitsNever
 )
 
@@ -41,6 +43,8 @@ func (v Verdict) String() string {
 		return "fits when Pods have ended"
 	case FitsEventually:
 		return "will fit, but the time is unknown"
+	case FitsOpened:
+		return "fits when closed nodes take Pods again"
 	case FitsNever:
 		return "never fits"
 	}
@@ -155,14 +159,18 @@ func (p *Plan) uses(node string) bool {
 	return slices.ContainsFunc(p.Members, func(m Member) bool { return m.Node == node })
 }
 
-// verdictIfEmpty returns whether a gang fits when nothing runs.
+// verdictIfEmpty returns whether a gang fits when nothing runs, or whatever closed nodes do.
 func (c *Cluster) verdictIfEmpty(g *Gang) Verdict {
 	all := make([]End, 0, len(c.pods))
 	for name := range c.pods {
 		all = append(all, End{Pod: name})
 	}
-	if c.planWithout(g, c.running(all)) != nil {
+	switch {
+	case c.planWithout(g, c.running(all)) != nil:
 		return FitsEventually
+	case c.fitsOpened(g):
+		return FitsOpened
+	default:
+		return FitsNever
 	}
-	return FitsNever
 }

@@ -109,7 +109,7 @@ const noMoves = "no moves within the limits make room for it"
 // fitsEmpty reports whether a gang would fit if nothing ran.
 func (p *Planner) fitsEmpty(w *clusterview.Waiting) bool {
 	outlook, err := p.Cluster.WhatIf(&w.Gang.Gang, nil)
-	return err == nil && outlook.Verdict != placement.FitsNever
+	return err == nil && outlook.Verdict < placement.FitsOpened
 }
 
 // freePercent returns how much of all GPUs together is free, in percent of one GPU. Moves

@@ -65,7 +65,7 @@ func TestClosedNodesAreOpenToWhoToleratesThat(t *testing.T) {
 				view.Track(&shape)
 				cluster := view.Cluster(packing.New(packing.Default()), []*corev1.Node{closed}, nil)
 				reason, err := cluster.Fit("n", cluster.Request(shape))
-				if got := reason == placement.Fits; err != nil || got != want || !got && reason != placement.NodeClosed {
+				if got := reason == placement.Fits; err != nil || got != want || !got && !reason.Closed() {
 					t.Errorf("to a Pod that tolerates %v: the node %s, error %v, want it open: %t", tolerated, reason, err, want)
 				}
 				if got := !ClosedTo(closed, pod); got != want {

@@ -20,10 +20,8 @@ func Remedies(explanation *placement.Explanation) []v1.WaitingRemedy {
 	for i := range explanation.Remedies {
 		one := &explanation.Remedies[i]
 		remedy := v1.WaitingRemedy{Kind: string(one.Kind), Value: one.Value, Resource: one.Resource, Message: PlainDomains(one.Text)}
-		if len(one.Free) > 0 {
-			nodes := slices.Sorted(maps.Keys(one.Free))
-			remedy.Nodes = nodes[:min(len(nodes), shownNodes)]
-		}
+		nodes := slices.Concat(one.Nodes, slices.Sorted(maps.Keys(one.Free)))
+		remedy.Nodes = nodes[:min(len(nodes), shownNodes)]
 		list = append(list, remedy)
 	}
 	return list

@@ -132,20 +132,26 @@ func (s *Selector) Admits(text string) placement.Reason {
 	if err != nil {
 		return placement.OtherLabels // not ours
 	}
-	if _, closed := schedulingv1.FindMatchingUntoleratedTaint(klog.Background(), t.Taints, s.tolerations, isClosing, false); closed {
-		return placement.NodeClosed
-	}
 	node := t.node()
 	if matches, err := s.affinity.Match(node); err != nil || !matches {
 		return placement.OtherLabels
 	}
-	if _, untolerated := schedulingv1.FindMatchingUntoleratedTaint(klog.Background(), t.Taints, s.tolerations, nil, false); untolerated {
+	keepsOff := func(taint *corev1.Taint) bool { return !isClosing(taint) }
+	if _, untolerated := schedulingv1.FindMatchingUntoleratedTaint(klog.Background(), t.Taints, s.tolerations, keepsOff, false); untolerated {
 		return placement.Tainted
 	}
 	if !t.offers(s.resource) {
 		return placement.NotOffered
 	}
-	return placement.Fits
+	closing, closed := schedulingv1.FindMatchingUntoleratedTaint(klog.Background(), t.Taints, s.tolerations, isClosing, false)
+	switch {
+	case !closed:
+		return placement.Fits
+	case closing.Key == corev1.TaintNodeUnschedulable:
+		return placement.NodeCordoned
+	default:
+		return placement.NodeNotReady
+	}
 }
 
 // JudgesClosed marks the Selector as one that knows from the traits to whom nodes are closed.

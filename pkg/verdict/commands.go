@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/podfacts"
 )
 
@@ -22,6 +23,8 @@ func commandsForPod(reason *v1.WaitingReason, pod *corev1.Pod) []string {
 		return nil
 	case reason.Reason == v1.WaitsForQueueAccess:
 		return []string{"kubectl get gpuqueues"}
+	case reason.Reason == v1.WaitsForClosedNodes:
+		return commandsForClosed(reason)
 	case isRefusedBy(reason, "VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodeVolumeLimits"):
 		return []string{"kubectl get persistentvolumeclaims" + in}
 	case isRefusedBy(reason, "DynamicResources", "GPUClaims"), reason.Reason == v1.WaitsForClaims:
@@ -29,6 +32,22 @@ func commandsForPod(reason *v1.WaitingReason, pod *corev1.Pod) []string {
 	default:
 		return []string{"kubectl describe pod " + pod.Name + in}
 	}
+}
+
+// commandsForClosed returns what opens closed nodes: those that are cordoned can be uncordoned.
+func commandsForClosed(reason *v1.WaitingReason) []string {
+	command := "kubectl uncordon"
+	for i := range reason.Nodes {
+		if word, _ := placement.ReasonOf(reason.Nodes[i].Cause); word.Closed() && word != placement.NodeCordoned {
+			command = "kubectl get nodes"
+		}
+	}
+	for i := range reason.Remedies {
+		if reason.Remedies[i].Kind == string(placement.OpenNodes) {
+			command += " " + strings.Join(reason.Remedies[i].Nodes, " ")
+		}
+	}
+	return []string{command}
 }
 
 // isRefusedBy reports whether one of some plugins of kube-scheduler refuses nodes that have room.

@@ -98,7 +98,7 @@ func OfReason(reason *v1.WaitingReason) Kind {
 	switch reason.Reason {
 	case v1.WaitsForever, v1.WaitsForChange:
 		return v1.TaskNeverFits
-	case v1.WaitsForExternal, v1.WaitsForQueueAccess, v1.WaitsForClaims:
+	case v1.WaitsForExternal, v1.WaitsForQueueAccess, v1.WaitsForClaims, v1.WaitsForClosedNodes:
 		return v1.TaskBlocked
 	case v1.WaitsForMoves:
 		return v1.TaskStarting

@@ -32,6 +32,18 @@ func because(cause v1.WaitingCause, message string, nodes ...v1.WaitingNodes) *c
 	return refused("", &v1.WaitingReason{Reason: cause, Message: message, Nodes: nodes, Never: cause == v1.WaitsForever})
 }
 
+// closed returns a Pod that only the nodes a and b could take, which are closed.
+func closed(causes ...string) *corev1.Pod {
+	reason := v1.WaitingReason{
+		Reason: v1.WaitsForClosedNodes, Message: "2 nodes",
+		Remedies: []v1.WaitingRemedy{{Kind: "OpenNodes", Nodes: []string{"a", "b"}, Message: "once they take Pods"}},
+	}
+	for _, cause := range causes {
+		reason.Nodes = append(reason.Nodes, v1.WaitingNodes{Count: 1, Cause: cause})
+	}
+	return refused("", &reason)
+}
+
 func becauseOf(reason v1.TaskReason) metav1.Condition {
 	return metav1.Condition{Type: v1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: string(reason)}
 }
@@ -47,11 +59,17 @@ func TestTheVerdictOnPods(t *testing.T) {
 		pod  *corev1.Pod
 		want Verdict
 	}{
-		"GPUs are taken":                {because(v1.WaitsForGPUs, tooFew, busy), Verdict{Kind: v1.TaskQueued, Cause: tooFew}},
-		"a queue is at its limit":       {because(v1.WaitsForQueue, "queue a is full"), Verdict{Kind: v1.TaskQueued, Cause: "queue a is full"}},
-		"a queue that it may not use":   {because(v1.WaitsForQueueAccess, "no"), Verdict{Kind: v1.TaskBlocked, Cause: "no", Commands: []string{"kubectl get gpuqueues"}}},
-		"no node has so many GPUs":      {because(v1.WaitsForever, "8 nodes have too few GPUs"), Verdict{Kind: v1.TaskNeverFits, Cause: "8 nodes have too few GPUs"}},
-		"an invalid demand":             {because(v1.WaitsForChange, "no"), Verdict{Kind: v1.TaskNeverFits, Cause: "no"}},
+		"GPUs are taken":              {because(v1.WaitsForGPUs, tooFew, busy), Verdict{Kind: v1.TaskQueued, Cause: tooFew}},
+		"a queue is at its limit":     {because(v1.WaitsForQueue, "queue a is full"), Verdict{Kind: v1.TaskQueued, Cause: "queue a is full"}},
+		"a queue that it may not use": {because(v1.WaitsForQueueAccess, "no"), Verdict{Kind: v1.TaskBlocked, Cause: "no", Commands: []string{"kubectl get gpuqueues"}}},
+		"no node has so many GPUs":    {because(v1.WaitsForever, "8 nodes have too few GPUs"), Verdict{Kind: v1.TaskNeverFits, Cause: "8 nodes have too few GPUs"}},
+		"an invalid demand":           {because(v1.WaitsForChange, "no"), Verdict{Kind: v1.TaskNeverFits, Cause: "no"}},
+		"its nodes are cordoned": {closed("NodeCordoned"), Verdict{
+			Kind: v1.TaskBlocked, Cause: "2 nodes", Help: "it would start once they take Pods", Commands: []string{"kubectl uncordon a b"},
+		}},
+		"its nodes are cordoned or not ready": {closed("NodeCordoned", "NodeNotReady"), Verdict{
+			Kind: v1.TaskBlocked, Cause: "2 nodes", Help: "it would start once they take Pods", Commands: []string{"kubectl get nodes a b"},
+		}},
 		"moves make room":               {because(v1.WaitsForMoves, "places are not free yet"), Verdict{Kind: v1.TaskStarting, Cause: "places are not free yet"}},
 		"a cause of a later version":    {because("Weather", "it rains"), Verdict{Kind: v1.TaskQueued, Cause: "it rains"}},
 		"a port is taken where room is": {because(v1.WaitsForConstraints, "port", port, busy), Verdict{Kind: v1.TaskQueued, Cause: "port"}},

@@ -33,7 +33,7 @@ type cachedMessage struct {
 	at     time.Time
 	// version is that of the cluster that the message describes, and nodes that of its nodes alone.
 	version, nodes uint64
-	// never is true if there would be no place even if nothing else ran on these nodes.
+	// never is true if there would be no place even if nothing else ran on these nodes, as they are now.
 	never bool
 }
 
@@ -86,7 +86,7 @@ func (p *Planner) explain(s *search) (given cachedMessage, renew time.Time) {
 	if !good {
 		if given, good = p.explanations.get(shared, now); !good {
 			reason := p.explainAgain(s, needs)
-			given = cachedMessage{reason: reason, at: now, version: version, nodes: p.mirror.NodesVersion(), never: reason.Never}
+			given = cachedMessage{reason: reason, at: now, version: version, nodes: p.mirror.NodesVersion(), never: reason.Never || reason.Reason == v1.WaitsForClosedNodes}
 			p.explanations.put(shared, given)
 		}
 		p.explanations.put(own, given)

@@ -232,6 +232,20 @@ func TestWhomNodesWithRoomRefuseNeedsABookingForAnEstimate(t *testing.T) {
 	}
 }
 
+// The only node has room for the first one, which needs a port that is taken there: nobody waits behind it.
+func TestWhomAllNodesRefuseIsAheadOfNobody(t *testing.T) {
+	running := at(pod("server", 4, runsFor(time.Hour), since(beginning), withHostPort), "a")
+	refused, waits := pod("refused", 4, prioritized(1), withHostPort), pod("waits", 8)
+	f := newFramed(t, []*corev1.Node{nodeWithGPUs("a", "8")}, []*corev1.Pod{running}, refused, waits)
+	f.comes(refused, waits)
+	f.decide(refused)
+	f.waitInLine(waits)
+	f.wantEstimate(waits)
+	if got := f.estimateIn("waits").Position; got != 1 {
+		t.Errorf("it has position %d, want 1", got)
+	}
+}
+
 func TestWhoseClaimsAreNotReadyHasNoEstimate(t *testing.T) {
 	t.Parallel()
 	waits := pod("waits", 1, earlierEstimate, in("waits", 1, 0))

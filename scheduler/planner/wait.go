@@ -11,6 +11,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/journal"
+	"falldio.github.io/gpu-controller/pkg/verdict"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
@@ -92,9 +93,11 @@ func (p *Planner) fail(s *search) Decision {
 // awaitedBy returns what a gang needs that has no place.
 func awaitedBy(s *search, given *cachedMessage) gangs.Awaited {
 	switch {
-	case s.refused.AtAll() != nil:
+	case given.reason.Never, given.reason.Reason == v1.WaitsForClosedNodes:
+		return gangs.AwaitsNodes
+	case verdict.OfReason(given.reason) == v1.TaskBlocked: // the filters refuse all nodes that suit it, too
 		return gangs.AwaitsOther
-	case len(s.refused.Nodes()) > 0, given.reason.Never:
+	case len(s.refused.Nodes()) > 0:
 		return gangs.AwaitsNodes
 	default:
 		return gangs.AwaitsRoom

@@ -18,6 +18,9 @@ func causeOf(explanation *placement.Explanation) v1.WaitingCause {
 	if explanation.Never {
 		return v1.WaitsForever
 	}
+	if explanation.Closed {
+		return v1.WaitsForClosedNodes
+	}
 	if len(explanation.Refusals) == 0 {
 		return v1.WaitsForNodes
 	}

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/waitingreason"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
 // awaitReason returns the reason that a Pod has for the API server once that is as wanted.
@@ -67,6 +69,28 @@ func TestThePublishedReasonChangesWithTheCause(t *testing.T) {
 	want := v1.WaitingRemedy{Kind: "FreeGPUs", Value: "1", Message: "with one more free GPU", Nodes: []string{"m"}}
 	if diff := cmp.Diff(want, next.Remedies[0]); diff != "" {
 		t.Errorf("remedy (-want +got):\n%s", diff)
+	}
+}
+
+func TestAGangThatOnlyClosedNodesCouldTakeIsNotInTheLine(t *testing.T) {
+	f, pods := withReports(t, false)
+	f.addNode("m", "leaf", 2)
+	f.change("m", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	f.clock.Step(time.Minute)
+	waits := f.decide(pods[0]).Waits
+	got := f.awaitReason(pods[0], func(reason *v1.WaitingReason) bool { return reason != nil })
+	if got.Reason != v1.WaitsForClosedNodes || got.Never || got.Nodes[0].Cause != "NodeCordoned" || waitingreason.Sentence(got) != waits {
+		t.Errorf("it has %+v, and waits: %s", got, waits)
+	}
+	if remedy := got.Remedies[0]; remedy.Kind != "OpenNodes" || !slices.Equal(remedy.Nodes, []string{"m"}) {
+		t.Errorf("it would start %+v", remedy)
+	}
+	if waiting := f.registry.Waiting(); len(waiting) != 1 || !waiting[0].Never {
+		t.Errorf("%d wait, and others wait behind it", len(waiting))
+	}
+	f.change("m", func(n *corev1.Node) { n.Spec.Unschedulable = false })
+	if waiting := f.registry.Waiting(); len(waiting) != 1 || waiting[0].Never || waiting[0].Awaits != gangs.AwaitsNodes {
+		t.Errorf("%d wait, and that it fits now is not known", len(waiting))
 	}
 }
 

@@ -67,7 +67,10 @@ func start(dir string) (*testCluster, error) {
 	running, err := cluster.Start(context.Background(), programs.Binary("localcluster"), dir, os.Stderr,
 		"--controller="+programs.Binary("gpu-controller"), "--controller-arg=--retry-backoff=1h", "--controller-arg=--max-retry-backoff=1h", "--pod-duration=1h",
 		"--nodes=name=full,model=h100-80gb-hbm3,count=2,gpus=8,gpu-memory=81559Mi,pool=training",
-		"--nodes=name=free,model=rtx4090,count=2,gpus=8,gpu-memory=24564Mi,pool=research")
+		"--nodes=name=free,model=rtx4090,count=2,gpus=8,gpu-memory=24564Mi,pool=research",
+		"--nodes=name=cordoned,model=l40s,count=1,gpus=8,gpu-memory=46068Mi,pool=serving",
+		"--nodes=name=dead,model=l4,count=1,gpus=8,gpu-memory=23034Mi,pool=serving",
+		"--nodes=name=kept,model=a10,count=1,gpus=8,gpu-memory=23028Mi,pool=serving")
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,9 @@
 package verdict
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,12 +18,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	access "falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/rows"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/pkg/verdict"
 	"falldio.github.io/gpu-controller/test/programs"
 )
@@ -40,6 +46,7 @@ const (
 // TestEverybodySaysTheSame makes all causes, in a namespace each, and compares what everybody says about them.
 func TestEverybodySaysTheSame(t *testing.T) {
 	shared.fill(t)
+	shared.close(t)
 	all := causes()
 	for name, one := range all {
 		shared.prepare(t, name, &one)
@@ -49,13 +56,14 @@ func TestEverybodySaysTheSame(t *testing.T) {
 	}
 	made := time.Now()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		t.Run(name, func(t *testing.T) { check(t, name, all[name].want, made) })
+		one := all[name]
+		t.Run(name, func(t *testing.T) { check(t, name, &one, made) })
 	}
 }
 
 // check waits until everybody says the same about the task of a cause, and what the golden file says. All causes were
 // made at a time: what is said about the first of them was awaited for all.
-func check(t *testing.T, name string, want v1.TaskReason, made time.Time) {
+func check(t *testing.T, name string, one *cause, made time.Time) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
 	golden, err := os.ReadFile(path)
@@ -66,8 +74,9 @@ func check(t *testing.T, name string, want v1.TaskReason, made time.Time) {
 	for polls, before := 0, ""; ; time.Sleep(pollEvery) {
 		polls++
 		said = gather(t, name)
+		said.cause = one
 		before, text = text, said.String()
-		problem = said.disagreement(want)
+		problem = said.disagreement(one.want)
 		switch {
 		case *update && problem == "" && text == before && time.Since(made) > settled:
 			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -77,7 +86,7 @@ func check(t *testing.T, name string, want v1.TaskReason, made time.Time) {
 		case !*update && problem == "" && text == string(golden):
 			return
 		case time.Since(made) > limit && polls > fewestPolls:
-			t.Fatalf("%s\n%s (-want +got):\n%s\n%s", problem, path, cmp.Diff(string(golden), text), text)
+			t.Fatalf("%s\n%s (-want +got):\n%s\n%s", problem, path, gocmp.Diff(string(golden), text), text)
 		}
 	}
 }
@@ -88,6 +97,26 @@ type surfaces struct {
 	explained           explanation
 	queued              *entry
 	listed, explainText string
+	described           string
+	// asked is what "whatif" says about the same manifest, and events what Events of the task and its Pods do.
+	asked  answer
+	events []string
+	page   page
+	cause  *cause
+}
+
+// answer is what "whatif" writes as JSON, as far as it is compared.
+type answer struct {
+	Verdict  analysis.Verdict `json:"verdict"`
+	Problem  string           `json:"problem"`
+	Nodes    string           `json:"nodes"`
+	Commands []string         `json:"commands"`
+}
+
+// page is what the rows of the page in a browser say.
+type page struct {
+	message, headline, lines string
+	waiting                  *rows.Entry
 }
 
 // explanation and entry are what the commands write as JSON, as far as it is compared.
@@ -117,6 +146,8 @@ func gather(t *testing.T, namespace string) (said surfaces) {
 	if reconciling := meta.FindStatusCondition(found.Status.Conditions, v1.ConditionReconciling); reconciling != nil {
 		said.reason = reconciling.Reason
 	}
+	said.described = gputask(t, "describe", "task", "--namespace="+namespace)
+	said.events, said.asked, said.page = shared.events(t, namespace), shared.asked(t, namespace), shared.page(t, namespace)
 	read(t, &said.explained, "explain", "task", "--namespace="+namespace, "--output=json")
 	said.explainText = gputask(t, "explain", "task", "--namespace="+namespace)
 	said.listed = gputask(t, "list", "task", "--namespace="+namespace, "--no-headers")
@@ -146,11 +177,113 @@ func (s *surfaces) disagreement(want v1.TaskReason) string {
 		return "explain has an estimate"
 	case s.explained.Position != 0 && s.explained.Position != len(s.explained.Ahead)+1:
 		return fmt.Sprintf("explain says position %d behind %v", s.explained.Position, s.explained.Ahead)
-	case s.queued != nil:
+	case !says(s.described, explained.Cause):
+		return fmt.Sprintf("describe does not have the cause %q:\n%s", explained.Cause, s.described)
+	case s.queued != nil && s.queued.disagreement(want, explained.Cause) != "":
 		return s.queued.disagreement(want, explained.Cause)
+	default:
+		return cmp.Or(s.page.disagreement(want, explained.Cause), s.eventsDisagree(), s.askedDisagrees(want))
+	}
+}
+
+// says reports whether a text has a cause, whatever it writes times like.
+func says(text, cause string) bool { return strings.Contains(withoutTimes(text), withoutTimes(cause)) }
+
+// disagreement returns in what the rows of the page say something else; empty if they do not.
+func (p *page) disagreement(want v1.TaskReason, cause string) string {
+	switch {
+	case !says(p.message, cause):
+		return fmt.Sprintf("the row of the task says %q, want %q", p.message, cause)
+	case !says(p.headline+"\n"+p.lines, cause):
+		return fmt.Sprintf("the panel says %q and %q, want %q", p.headline, p.lines, cause)
+	case p.waiting != nil && (p.waiting.Verdict.Kind != want || !strings.Contains(p.waiting.Reason, cause)):
+		return fmt.Sprintf("the row of what waits says %s: %q, want %s: %q", p.waiting.Verdict.Kind, p.waiting.Reason, want, cause)
 	default:
 		return ""
 	}
+}
+
+// eventsDisagree returns that no Event has the cause, of those that are to have it.
+func (s *surfaces) eventsDisagree() string {
+	cause := s.explained.Verdict.Cause
+	if s.cause.silent || slices.ContainsFunc(s.events, func(message string) bool { return says(message, cause) }) {
+		return ""
+	}
+	return fmt.Sprintf("no Event has the cause %q: %q", cause, s.events)
+}
+
+// askedDisagrees returns in what "whatif" says something else, if it can know.
+func (s *surfaces) askedDisagrees(want v1.TaskReason) string {
+	outlook := analysis.Outlook{Verdict: s.asked.Verdict}
+	cause := cmp.Or(s.cause.asked, strings.TrimPrefix(s.explained.Verdict.Cause, "it would not fit even if nothing else ran; "))
+	isSaid := strings.Contains(s.asked.Nodes+"\n"+s.asked.Problem, cause)
+	switch {
+	case s.cause.unforeseen && isSaid && outlook.Kind() == want:
+		return fmt.Sprintf("whatif knows it after all: %+v", s.asked)
+	case s.cause.unforeseen:
+		return ""
+	case outlook.Kind() != want:
+		return fmt.Sprintf("whatif says %s, want %s: %+v", outlook.Kind(), want, s.asked)
+	case !isSaid:
+		return fmt.Sprintf("whatif says %+v, want %q", s.asked, cause)
+	default:
+		return ""
+	}
+}
+
+// events returns what Events in the namespace of a cause say about its task and its Pods.
+func (c *testCluster) events(t *testing.T, namespace string) (messages []string) {
+	t.Helper()
+	list, err := c.kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		if name := list.Items[i].InvolvedObject.Name; name == "task" || strings.HasPrefix(name, "task-") {
+			messages = append(messages, list.Items[i].Message)
+		}
+	}
+	slices.Sort(messages)
+	return slices.Compact(messages)
+}
+
+// asked returns what "whatif" says about another task of the same manifest.
+func (c *testCluster) asked(t *testing.T, namespace string) answer {
+	t.Helper()
+	var answers []answer
+	manifest := strings.ReplaceAll(task("another", causes()[namespace].spec), "NAMESPACE", namespace)
+	text, err := gputaskOf(t, manifest, "whatif", "--filename=-", "--namespace="+namespace, "--output=json")
+	if exit, refused := errors.AsType[*exec.ExitError](err); refused {
+		return answer{Problem: string(exit.Stderr)}
+	}
+	if err := cmp.Or(err, json.Unmarshal([]byte(text), &answers)); err != nil || len(answers) != 1 {
+		t.Fatalf("whatif says %s: %v", text, err)
+	}
+	return answers[0]
+}
+
+// page returns what the page would say that the program "kubectl-gputask dashboard" serves.
+func (c *testCluster) page(t *testing.T, namespace string) (said page) {
+	t.Helper()
+	observed, err := access.Observe(t.Context(), &access.Clients{Kube: c.kube, Tasks: c.tasks, Namespace: namespace}, snapshot.DefaultLevels(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, queues := analysis.NewView(&observed.Objects, nil), observed.Queues.ForAnalysis()
+	view.UseQueues(queues, observed.Waiting)
+	set, _ := rows.Build(&rows.Input{View: view, Queues: queues, Waiting: observed.Waiting})
+	if row, found := set[rows.Tasks][namespace+"/task"].(*rows.Task); found {
+		said.message = row.Message
+	}
+	said.waiting, _ = set[rows.Waiting][analysis.KindTask+" "+namespace+"/task"].(*rows.Entry)
+	if explained, found := view.Explain(namespace, "task"); found {
+		row := rows.ExplanationOf(view, explained, observed.Now)
+		said.headline = row.Headline
+		for _, line := range row.Lines {
+			said.lines += line.Name + ": " + line.Value + "\n"
+		}
+	}
+	return said
 }
 
 // disagreement returns in what a waiting entry says something else; empty if it does not.
@@ -174,6 +307,17 @@ func (s *surfaces) String() string {
 	if s.queued != nil {
 		text += "queue: " + s.queued.Reason + "\n"
 	}
+	if s.page.waiting != nil {
+		text += fmt.Sprintf("page, waiting: %s: %s\n", s.page.waiting.Verdict.Kind, s.page.waiting.Reason)
+	}
+	text += "page, panel: " + s.page.headline + "\n"
+	text += strings.TrimSpace(strings.Join([]string{"whatif:", string(s.asked.Verdict), s.asked.Problem, s.asked.Nodes}, " ")) + "\n"
+	for _, command := range s.asked.Commands {
+		text += "whatif, try: " + command + "\n"
+	}
+	if !s.cause.silent {
+		text += "an Event says the same\n"
+	}
 	explained, _, _ := strings.Cut(s.explainText, "\nWarnings about") // as many as there happened to be
 	return withoutTimes(text + "list: " + s.listed + "explain: " + explained)
 }
@@ -183,12 +327,16 @@ var (
 	anAge = regexp.MustCompile(`\b(\d+[hms])+\b`)
 	aGap  = regexp.MustCompile(`(\S)  +`)
 	// others are lines that the other causes change.
-	others    = regexp.MustCompile(`(?m)^(Free|Position|Expected): .*\n`)
+	others = regexp.MustCompile(`(?m)^(Free|Position|Expected|Runs on): .*\n`)
+	// aNode is one of those with room, of which any may be chosen.
+	aNode     = regexp.MustCompile(`\bfree-\d\b`)
+	aBehind   = regexp.MustCompile(`starts after .+? ends: `)
 	aPosition = regexp.MustCompile(`; \d+(st|nd|rd|th) in (line|queue \S+?)(;.*)?\n`)
 )
 
 func withoutTimes(text string) string {
-	text = aPosition.ReplaceAllString(text, "\n")
+	text = aNode.ReplaceAllString(text, "NODE")
+	text = aBehind.ReplaceAllString(aPosition.ReplaceAllString(text, "\n"), "")
 	text = aTime.ReplaceAllString(text, "TIME")
 	text = aGap.ReplaceAllString(anAge.ReplaceAllString(text, "AGE"), "$1  ")
 	return others.ReplaceAllString(text, "")
@@ -212,6 +360,14 @@ func (c *testCluster) fill(t *testing.T) {
 		}
 		time.Sleep(pollEvery)
 	}
+}
+
+// close has nodes take no Pods, each in another way.
+func (c *testCluster) close(t *testing.T) {
+	t.Helper()
+	c.mustKubectl(t, "", "cordon", "cordoned-0")
+	c.mustKubectl(t, "", "annotate", "node", "dead-0", "simulation.falldio.com/not-ready=true")
+	c.mustKubectl(t, "", "taint", "node", "kept-0", "example.com/team=other:NoSchedule")
 }
 
 // prepare makes all of a cause but its task.
@@ -242,13 +398,20 @@ func (c *testCluster) mustKubectl(t *testing.T, input string, args ...string) {
 
 func gputask(t *testing.T, args ...string) string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), programs.Binary("kubectl-gputask"), args...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig())
-	out, err := command.Output()
+	out, err := gputaskOf(t, "", args...)
 	if err != nil {
 		t.Fatalf("kubectl gputask %s: %v", strings.Join(args, " "), err)
 	}
-	return string(out)
+	return out
+}
+
+// gputaskOf is gputask with an input, which may fail.
+func gputaskOf(t *testing.T, input string, args ...string) (string, error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), programs.Binary("kubectl-gputask"), args...)
+	command.Env, command.Stdin = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig()), strings.NewReader(input)
+	out, err := command.Output()
+	return string(out), err
 }
 
 func read(t *testing.T, into any, args ...string) {

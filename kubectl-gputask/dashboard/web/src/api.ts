@@ -457,7 +457,7 @@ export interface WhatIfAnswer extends Explanation {
   namespace: string;
   name: string;
   verdict:
-    | "Now" | "AfterPreemption" | "AfterMoves" | "WhenOthersEnd" | "Sometime" | "Never"
+    | "Now" | "AfterPreemption" | "AfterMoves" | "WhenOthersEnd" | "Sometime" | "NodesClosed" | "Missing" | "Never"
     | "QueueRefuses" | "QueueLimit" | "Invalid";
 }
 

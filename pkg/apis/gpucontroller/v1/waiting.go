@@ -49,7 +49,8 @@ type WaitingRemedy struct {
 	Resource string `json:"resource,omitempty"`
 	// message completes the sentence "it would start …": "with 2 more free GPUs in leaf-3".
 	Message string `json:"message"`
-	// nodes are those on which GPUs have to be free, for FreeGPUs, at most eight.
+	// nodes are those on which GPUs have to be free, for FreeGPUs, or that have to take Pods again, for OpenNodes, at most
+	// eight.
 	Nodes []string `json:"nodes,omitempty"`
 }
 
@@ -70,6 +71,8 @@ const (
 	WaitsForConstraints WaitingCause = "Constraints"
 	// WaitsForever: it would not fit even if nothing else ran.
 	WaitsForever WaitingCause = "Never"
+	// WaitsForClosedNodes: only nodes that are cordoned or not ready could take it.
+	WaitsForClosedNodes WaitingCause = "ClosedNodes"
 	// WaitsForPlan: MovePlans keep places for others.
 	WaitsForPlan WaitingCause = "Reserved"
 	// WaitsForMoves: its own places, which a MovePlan keeps for it, are not free yet.

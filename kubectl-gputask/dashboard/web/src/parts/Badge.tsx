@@ -47,6 +47,8 @@ const verdicts: Record<WhatIfAnswer["verdict"], { icon: IconName; tone: Tone; te
   AfterMoves: { icon: "moves", tone: "attention", text: "Starts after moves" },
   WhenOthersEnd: { icon: "clock", tone: "attention", text: "Starts when others end" },
   Sometime: { icon: "clock", tone: "attention", text: "Starts sometime" },
+  NodesClosed: { icon: "forbidden", tone: "bad", text: "Its nodes are closed" },
+  Missing: { icon: "forbidden", tone: "bad", text: "Something is missing" },
   Never: { icon: "cross", tone: "bad", text: "Never starts" },
   QueueRefuses: { icon: "forbidden", tone: "bad", text: "Refused by its queue" },
   QueueLimit: { icon: "warning", tone: "attention", text: "At the limit of its queue" },

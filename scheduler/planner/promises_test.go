@@ -48,8 +48,8 @@ func TestAPromiseIsKeptOrExplainedAfterARestart(t *testing.T) {
 		told func(*corev1.Pod)
 		want string // a part of the Event; empty for none
 	}{
-		"it was to start earlier":              {promised(beginning.Add(10*time.Minute), true), "13:00:00Z instead of 2026-11-21T12:10:00Z: gpu-scheduler has been restarted"},
-		"it was to have started":               {promised(beginning.Add(-time.Minute), true), "gpu-scheduler has been restarted"},
+		"it was to start earlier":              {promised(beginning.Add(10*time.Minute), true), "13:00:00Z instead of 2026-11-21T12:10:00Z: gpu-scheduler was restarted"},
+		"it was to have started":               {promised(beginning.Add(-time.Minute), true), "gpu-scheduler was restarted"},
 		"it was to start then":                 {promised(beginning.Add(time.Hour), true), ""},
 		"it was to start about then":           {promised(beginning.Add(51*time.Minute), true), ""},
 		"it was to start later":                {promised(beginning.Add(2*time.Hour), true), ""},

@@ -98,7 +98,7 @@ func stateText(p *Page, e *analysis.Explanation) string {
 	if gputask.IsFinished(e.Task) {
 		return word + " " + age + " ago"
 	}
-	return "is " + word + " for " + age
+	return "has been " + word + " for " + age
 }
 
 // headline returns the explanation in one sentence.

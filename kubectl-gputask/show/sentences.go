@@ -36,7 +36,7 @@ func (f *pairs) list() []Pair {
 	return list
 }
 
-// ExplanationHeadline returns an explanation in one sentence: "It is pending for 9s: there is room for it now".
+// ExplanationHeadline returns an explanation in one sentence: "It has been pending for 9s: there is room for it now".
 func ExplanationHeadline(e *analysis.Explanation, now time.Time) string {
 	p := plain(now)
 	if gputask.IsFinished(e.Task) {

@@ -190,11 +190,11 @@ const shown = "((document.body?.innerText ?? '') + [...document.querySelectorAll
 // text returns what the page shows.
 func (p *page) text() string { return eval[string](p, shown) }
 
-// see waits until the page shows texts.
+// see waits until the page shows texts, whatever their lines.
 func (p *page) see(texts ...string) {
 	p.Helper()
 	for _, text := range texts {
-		p.until(fmt.Sprintf("the page shows %q", text), fmt.Sprintf("%s.includes(%q)", shown, text))
+		p.until(fmt.Sprintf("the page shows %q", text), fmt.Sprintf("%s.replace(/\\s+/g, ' ').includes(%q)", shown, text))
 	}
 }
 

@@ -21,7 +21,7 @@ func views() []view {
 		{"queue", "#/queue", []string{"wide", "too-big", "evaluate", "research", "vision", "speech", "guaranteed"}},
 		{"tasks", "#/tasks", []string{"pretrain", "segment", "transcribe", "notebook-ann", "prepare"}},
 		{"task", "#/tasks/default/evaluate", []string{"evaluate", "3 Pods, each 4 GPUs of a100-40gb", "it fits after 1 move", "Approve plan " + shared.plan, "Suspend", "Delete"}},
-		{"whatif", "#/whatif", []string{"kind: GPUTask", "Ask"}},
+		{"whatif", "#/whatif", []string{"kind: GPUTask", "Ask", "Create this task"}},
 		{"plans", "#/plans", []string{shared.plan, "Proposed"}},
 		{"plan", "#/plans/" + shared.plan, []string{"default/evaluate", "Approve", "Abort", "Before", "After"}},
 		{"history", "#/history", []string{"Allocated", "Requested", "Stranded", "GPU-hours"}},

@@ -41,7 +41,7 @@ export function TaskHelp({ explanation, task }: { explanation: Explanation; task
   return (
     <>
       <ApprovePlan task={task} />
-      <Remedies remedies={explanation.remedies} act={(remedy) => <EditLink task={task} remedy={remedy} />} />
+      <Remedies remedies={explanation.remedies} act={(remedy) => isApplicable(remedy) && <EditLink task={task} remedy={remedy} />} />
       {list(explanation.commands).length > 0 && <h3>Try</h3>}
       <Commands commands={explanation.commands} />
     </>
@@ -65,11 +65,10 @@ function Commands({ commands }: { commands: readonly string[] | undefined }): JS
   return <>{list(commands).map((command) => <Command key={command} text={command} />)}</>;
 }
 
-/** Leads to the manifest of a task, with a remedy applied if that is a matter of its fields. */
+/** Leads to the manifest of a task, with a remedy applied. */
 function EditLink({ task, remedy, children }: { task: Name; remedy?: Remedy; children?: ComponentChildren }): JSX.Element {
-  const change = remedy && isApplicable(remedy) ? remedy : undefined;
   return (
-    <a class="button" aria-label={`Edit in What if${remedy ? ", " + remedy.message : ""}`} href={links.whatIfFrom(task.namespace, task.name, change)}>
+    <a class="button" aria-label={`Edit in What if${remedy ? ", " + remedy.message : ""}`} href={links.whatIfFrom(task.namespace, task.name, remedy)}>
       {children ?? "Edit in What if"}
     </a>
   );

@@ -36,7 +36,8 @@ var changesWhileSuspended = map[string]struct {
 		func(pod *corev1.Pod) bool { return pod.Annotations[v1.AnnotationCheckpointTimeout] == "7" },
 	},
 	"roles": {
-		`"roles": [{"name": "worker", "replicas": 2, "template": {"spec": {"containers": [{"name": "gpu-task", "image": "new"}]}}}]`,
+		`"roles": [{"name": "worker", "replicas": 2, "template": {"metadata": {"annotations": {"simulation.falldio.com/duration": "forever"}}, ` +
+			`"spec": {"containers": [{"name": "gpu-task", "image": "new"}]}}}]`,
 		func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image == "new" },
 	},
 }

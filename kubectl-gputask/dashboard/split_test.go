@@ -70,7 +70,11 @@ func TestTheHistoryIsSplit(t *testing.T) {
 		"cluster":   `[{"name":"","gpuHours":3,"started":1,"waits":{"medianSeconds":60,"p95Seconds":60},"waiting":4}]`,
 	} {
 		answer := splitBy(t, s, dimension)
-		if text, _ := json.Marshal(answer.Rows); string(text) != want || answer.CountedUntil == nil || answer.Uncounted != "" || answer.SeenSince.IsZero() {
+		text, err := json.Marshal(answer.Rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(text) != want || answer.CountedUntil == nil || answer.Uncounted != "" || answer.SeenSince.IsZero() {
 			t.Errorf("by %s: %s\nof %+v", dimension, text, answer)
 		}
 	}

@@ -408,7 +408,9 @@ func TestWhatAGangAwaitsIsWhatItsLastAttemptHasFound(t *testing.T) {
 		"its queue": {func(f *fixture, g *Group) {
 			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Awaits: AwaitsQueue})
 		}, AwaitsQueue, false},
-		"nodes": {func(f *fixture, g *Group) { f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Awaits: AwaitsNodes, Never: true}) }, AwaitsNodes, true},
+		"nodes": {func(f *fixture, g *Group) {
+			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Awaits: AwaitsNodes, Never: true})
+		}, AwaitsNodes, true},
 		"nodes, and one has changed": {func(f *fixture, g *Group) {
 			f.FailAttempt(g, Failure{Began: f.now(), Ended: f.now(), Awaits: AwaitsNodes, Never: true})
 			f.WakeAll(f.now().Add(time.Second))

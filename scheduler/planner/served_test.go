@@ -28,11 +28,11 @@ func (f *fixture) inLine() string {
 	return strings.Join(names, " ")
 }
 
-// fullNode has a node in use until an hour after the beginning.
-func (f *fixture) fullNode(name string) {
+// fullNode adds node a, in use until an hour after the beginning.
+func (f *fixture) fullNode() {
 	f.t.Helper()
-	f.addNode(name, "l", 4)
-	f.comes(at(pod("runs-"+name, 4, runsFor(time.Hour), since(beginning)), name, 0, 1, 2, 3))
+	f.addNode("a", "l", 4)
+	f.comes(at(pod("runs-a", 4, runsFor(time.Hour), since(beginning)), "a", 0, 1, 2, 3))
 }
 
 // A Pod that no node is large enough for comes first by its priority, until it is known that it would never fit.
@@ -41,7 +41,7 @@ func TestWhatNeverFitsIsNotInTheLine(t *testing.T) {
 	waits := pod("waits", 4, runsFor(time.Hour))
 	f := newFixture(t, waits)
 	f.withQueues(queue("all", 0, nil))
-	f.fullNode("a")
+	f.fullNode()
 	never := pod("never", 6, prioritized(9), runsFor(time.Hour))
 	f.comes(never, waits)
 	if got := f.inLine(); got != "never waits" {
@@ -80,7 +80,7 @@ func TestWhatNeverFittedGetsTheFirstNodeThatIsLargeEnough(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.withQueues(queue("all", 0, nil))
-	f.fullNode("a")
+	f.fullNode()
 	first, never, last := pod("first", 4, prioritized(9)), pod("never", 6, prioritized(5)), pod("last", 4)
 	f.comes(last, never, first)
 	for _, one := range []*corev1.Pod{last, never, first} {
@@ -143,7 +143,7 @@ func TestWhatWaitsForSomethingElseThanRoomHasNoEstimate(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, test.pod)
 			f.withQueues(test.queues...)
-			f.fullNode("a")
+			f.fullNode()
 			f.comes(test.pod)
 			f.wantNoEstimate(test.pod, test.inLine)
 			test.ends(f, test.pod)
@@ -158,7 +158,7 @@ func TestAGangThatIsIncompleteHasNoEstimateAnyMore(t *testing.T) {
 	first, second := pod("waits-0", 2, in("waits", 2, 0)), pod("waits-1", 2, in("waits", 2, 1))
 	f := newFixture(t, first, second)
 	f.withQueues(queue("all", 0, nil))
-	f.fullNode("a")
+	f.fullNode()
 	f.comes(first, second)
 	f.wantEstimate(first)
 	f.goes(second)

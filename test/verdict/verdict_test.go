@@ -303,23 +303,22 @@ func (e *entry) disagreement(want v1.TaskReason, cause string) string {
 
 // String returns what is compared with the golden file: without times, ages and positions.
 func (s *surfaces) String() string {
-	text := fmt.Sprintf("reason: %s\nmessage: %s\n", s.reason, s.message)
+	lines := []string{"reason: " + s.reason, "message: " + s.message}
 	if s.queued != nil {
-		text += "queue: " + s.queued.Reason + "\n"
+		lines = append(lines, "queue: "+s.queued.Reason)
 	}
 	if s.page.waiting != nil {
-		text += fmt.Sprintf("page, waiting: %s: %s\n", s.page.waiting.Verdict.Kind, s.page.waiting.Reason)
+		lines = append(lines, fmt.Sprintf("page, waiting: %s: %s", s.page.waiting.Verdict.Kind, s.page.waiting.Reason))
 	}
-	text += "page, panel: " + s.page.headline + "\n"
-	text += strings.TrimSpace(strings.Join([]string{"whatif:", string(s.asked.Verdict), s.asked.Problem, s.asked.Nodes}, " ")) + "\n"
+	lines = append(lines, "page, panel: "+s.page.headline, strings.TrimSpace(strings.Join([]string{"whatif:", string(s.asked.Verdict), s.asked.Problem, s.asked.Nodes}, " ")))
 	for _, command := range s.asked.Commands {
-		text += "whatif, try: " + command + "\n"
+		lines = append(lines, "whatif, try: "+command)
 	}
 	if !s.cause.silent {
-		text += "an Event says the same\n"
+		lines = append(lines, "an Event says the same")
 	}
 	explained, _, _ := strings.Cut(s.explainText, "\nWarnings about") // as many as there happened to be
-	return withoutTimes(text + "list: " + s.listed + "explain: " + explained)
+	return withoutTimes(strings.Join(lines, "\n") + "\nlist: " + s.listed + "explain: " + explained)
 }
 
 var (

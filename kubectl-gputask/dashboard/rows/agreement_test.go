@@ -362,9 +362,9 @@ func (w *world) textsDisagree(task *clusterview.Task, e *analysis.Explanation) s
 	show.Describe(page(&described), &show.Description{Task: task.GPUTask, Pods: task.Pods})
 	show.Explanation(page(&explained), e)
 	row := ExplanationOf(w.view, e, w.objects.Now)
-	onPage := row.Headline
+	onPage := []string{row.Headline}
 	for _, line := range row.Lines {
-		onPage += "\n" + line.Value
+		onPage = append(onPage, line.Value)
 	}
 	if e.Verdict.Kind == v1.TaskStarting && e.WaitingReason == nil && len(task.Pods) > 0 {
 		if hopeless := e.Outlook != nil && !served(e.Outlook.Kind()); hopeless && !strings.Contains(row.Headline, "no scheduler has tried it yet") {
@@ -376,7 +376,7 @@ func (w *world) textsDisagree(task *clusterview.Task, e *analysis.Explanation) s
 		return ""
 	}
 	for surface, text := range map[string]string{
-		"list": list.String(), "describe": described.String(), "explain": explained.String(), "the page": onPage, "its row": w.set[Tasks][task.Namespace+"/"+task.Name].(*Task).Message,
+		"list": list.String(), "describe": described.String(), "explain": explained.String(), "the page": strings.Join(onPage, "\n"), "its row": w.set[Tasks][task.Namespace+"/"+task.Name].(*Task).Message,
 	} {
 		if !strings.Contains(text, e.Verdict.Cause) {
 			return fmt.Sprintf("%s does not say %q:\n%s", surface, e.Verdict.Cause, text)

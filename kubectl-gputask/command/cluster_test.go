@@ -108,6 +108,16 @@ func TestWhatIf(t *testing.T) {
 	}
 }
 
+func TestWhatIfTakesTheObjectsOfTheFileForExisting(t *testing.T) {
+	t.Parallel()
+	f := fragmented(t)
+	f.env.In = strings.NewReader("kind: PersistentVolumeClaim\napiVersion: v1\nmetadata: {name: data}\n---\n" +
+		fmt.Sprintf(manifest, "a", "gpu: a100, roles: [{name: worker, replicas: 1, template: "+namingObjects+"}]"))
+	if err := f.run("whatif", "-f", "-"); err != nil || !strings.HasPrefix(f.out.String(), "default/a: Secret \"wandb\" does not exist\n") {
+		t.Errorf("%v, output %q", err, f.out.String())
+	}
+}
+
 func TestWhatIfRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, args, in, want string }{

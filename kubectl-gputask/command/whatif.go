@@ -71,7 +71,7 @@ func (w *whatIf) run(ctx context.Context) error {
 		if problem != nil {
 			return fmt.Errorf("task %s: %w", manifest.Name, problem)
 		}
-		named, err := whatif.Look(ctx, clients, checked)
+		named, err := manifests.Look(ctx, clients, checked)
 		if err != nil {
 			return fmt.Errorf("task %s: %w", manifest.Name, err)
 		}

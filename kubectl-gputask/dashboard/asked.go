@@ -49,7 +49,7 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request, viewer *access.V
 		if err != nil {
 			return nil, fmt.Errorf("task %s: %w", manifest.Name, err)
 		}
-		found, err := whatif.Look(r.Context(), viewer.Clients, task)
+		found, err := manifests.Look(r.Context(), viewer.Clients, task)
 		if err != nil {
 			return nil, fmt.Errorf("task %s: %w", manifest.Name, err)
 		}

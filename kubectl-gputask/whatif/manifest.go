@@ -29,6 +29,8 @@ type Manifests struct {
 	Tasks []*Manifest
 	// Skipped name what is not asked about, since it is of another kind: "document 2: GPUQueue research".
 	Skipped []string
+	// others are the skipped objects: with their task they would be created, too.
+	others []object
 }
 
 // Parse reads what "kubectl apply -f" takes from a file, or whatever has that name: YAML or JSON, several documents,
@@ -61,7 +63,7 @@ func (m *Manifests) OrNone(name string) error {
 
 // Append adds what a file has, or the standard input.
 func (m *Manifests) Append(other *Manifests, name string) {
-	m.Tasks = append(m.Tasks, other.Tasks...)
+	m.Tasks, m.others = append(m.Tasks, other.Tasks...), append(m.others, other.others...)
 	for _, skipped := range other.Skipped {
 		if name != "-" {
 			skipped = name + ", " + skipped
@@ -111,16 +113,16 @@ func jsonObjects(text []byte) (objects []map[string]any) {
 }
 
 // addObject adds an object, or those in a list.
-func (m *Manifests) addObject(object map[string]any, at lines, where string) error {
-	kind, _ := object["kind"].(string)
-	if items, isList := object["items"].([]any); isList && strings.HasSuffix(kind, "List") {
+func (m *Manifests) addObject(fields map[string]any, at lines, where string) error {
+	kind, _ := fields["kind"].(string)
+	if items, isList := fields["items"].([]any); isList && strings.HasSuffix(kind, "List") {
 		for i, item := range items {
 			one, isObject := item.(map[string]any)
 			if !isObject {
 				return fmt.Errorf("%s, items[%d]: must be an object", where, i)
 			}
 			if one["kind"] == nil && kind == v1.TaskKind().Kind+"List" {
-				one["apiVersion"], one["kind"] = object["apiVersion"], v1.TaskKind().Kind
+				one["apiVersion"], one["kind"] = fields["apiVersion"], v1.TaskKind().Kind
 			}
 			if err := m.addObject(one, at.within(fmt.Sprintf("items[%d]", i)), fmt.Sprintf("%s, items[%d]", where, i)); err != nil {
 				return err
@@ -128,20 +130,21 @@ func (m *Manifests) addObject(object map[string]any, at lines, where string) err
 		}
 		return nil
 	}
-	version, _ := object["apiVersion"].(string)
-	metadata, _ := object["metadata"].(map[string]any)
+	version, _ := fields["apiVersion"].(string)
+	metadata, _ := fields["metadata"].(map[string]any)
 	if kind != v1.TaskKind().Kind || version != v1.GroupVersion.String() {
 		if kind == v1.TaskKind().Kind || kind == "" {
 			return fmt.Errorf("%s: must have apiVersion: %s and kind: %s", where, v1.GroupVersion, v1.TaskKind().Kind)
 		}
 		name, _ := metadata["name"].(string)
+		m.others = append(m.others, object{kind, name})
 		m.Skipped = append(m.Skipped, strings.TrimSpace(fmt.Sprintf("%s: %s %s", where, kind, name)))
 		return nil
 	}
-	if err := checkFields(object, at); err != nil {
+	if err := checkFields(fields, at); err != nil {
 		return err
 	}
-	text, err := json.Marshal(object)
+	text, err := json.Marshal(fields)
 	if err != nil {
 		return err
 	}

@@ -30,11 +30,12 @@ const (
 	resourceClaimTemplate = "ResourceClaimTemplate"
 )
 
-// Look returns which of the objects that the Pods of a task name do not exist, as far as the caller may read them.
-func Look(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) (analysis.Named, error) {
+// Look returns which of the objects that the Pods of a task name do not exist, as far as the caller may read them. What
+// the manifests would create counts as existing.
+func (m *Manifests) Look(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) (analysis.Named, error) {
 	var named analysis.Named
 	for _, one := range objectsOf(task) {
-		if slices.Contains(named.Unchecked, one.kind+"s") {
+		if slices.Contains(named.Unchecked, one.kind+"s") || slices.Contains(m.others, one) {
 			continue
 		}
 		err := get(ctx, clients, task.Namespace, one)
@@ -78,27 +79,34 @@ func pluralOf(kind string) string {
 
 // objectsOf returns the objects without which the Pods of a task don't start, each once.
 func objectsOf(task *v1.GPUTask) []object {
-	if task.Spec.Template == nil {
-		return nil
-	}
 	var list objects
-	spec := &task.Spec.Template.Spec
-	for i := range spec.Volumes {
-		list.addVolume(&spec.Volumes[i].VolumeSource)
-	}
-	for i := range spec.ResourceClaims {
-		list.add(resourceClaim, ptr.Deref(spec.ResourceClaims[i].ResourceClaimName, ""), nil)
-		list.add(resourceClaimTemplate, ptr.Deref(spec.ResourceClaims[i].ResourceClaimTemplateName, ""), nil)
-	}
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			list.addEnvironment(&containers[i])
-		}
+	list.addTemplate(task.Spec.Template)
+	for i := range task.Spec.Roles {
+		list.addTemplate(task.Spec.Roles[i].Template)
 	}
 	return list
 }
 
 type objects []object
+
+func (o *objects) addTemplate(template *corev1.PodTemplateSpec) {
+	if template == nil {
+		return
+	}
+	spec := &template.Spec
+	for i := range spec.Volumes {
+		o.addVolume(&spec.Volumes[i].VolumeSource)
+	}
+	for i := range spec.ResourceClaims {
+		o.add(resourceClaim, ptr.Deref(spec.ResourceClaims[i].ResourceClaimName, ""), nil)
+		o.add(resourceClaimTemplate, ptr.Deref(spec.ResourceClaims[i].ResourceClaimTemplateName, ""), nil)
+	}
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			o.addEnvironment(&containers[i])
+		}
+	}
+}
 
 // add adds an object unless it is known, or Pods start without it.
 func (o *objects) add(kind, name string, optional *bool) {

@@ -60,7 +60,9 @@ func (o *Outlook) say(said *verdict.Verdict, reason *v1.WaitingReason) {
 	switch {
 	case reason == nil || !said.IsServed() || strings.Contains(o.Problem+"\n"+o.Nodes, reason.Message):
 	case reason.Reason == "" && o.Nodes != "":
-		o.Nodes = reason.Message + "; " + o.Nodes
+		if !strings.Contains(reason.Message, o.Nodes) { // gpu-scheduler's own words do, until it has written more
+			o.Nodes = reason.Message + "; " + o.Nodes
+		}
 	default:
 		o.Nodes = reason.Message
 	}

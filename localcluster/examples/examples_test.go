@@ -97,6 +97,11 @@ func TestJudge(t *testing.T) {
 			map[string]string{AnnotationPhase: "Succeeded", AnnotationRestarts: "1"}, v1.GPUTaskStatus{Phase: v1.PhaseSucceeded, Restarts: 2},
 			verdict{final: true, problem: "was restarted 2 times, expected 1"},
 		},
+		"it was preempted for another reason": {
+			map[string]string{AnnotationPhase: "Succeeded", AnnotationInterruption: "task urgent"},
+			v1.GPUTaskStatus{Phase: v1.PhaseSucceeded, LastInterruption: &v1.Interruption{Message: "task big"}},
+			verdict{final: true, problem: `does not say that it was interrupted because of "task urgent"`},
+		},
 		"it was moved too often": {
 			map[string]string{AnnotationPhase: "Running", AnnotationMoves: "0"}, v1.GPUTaskStatus{Phase: v1.PhaseRunning, Moves: 1},
 			verdict{problem: "was moved 1 times, expected 0"},

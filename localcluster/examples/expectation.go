@@ -21,6 +21,8 @@ const (
 	AnnotationAfter = "examples.falldio.com/expect-after"
 	// AnnotationRestarts is the number of restarts at the end.
 	AnnotationRestarts = "examples.falldio.com/expect-restarts"
+	// AnnotationInterruption is part of why the Pods were taken away last.
+	AnnotationInterruption = "examples.falldio.com/expect-interruption"
 	// AnnotationMoves is the number of moves to another node at the end.
 	AnnotationMoves = "examples.falldio.com/expect-moves"
 )
@@ -48,6 +50,9 @@ func judge(task *v1.GPUTask, all map[string]*v1.GPUTask) verdict {
 	}
 	if restarts := task.Annotations[AnnotationRestarts]; restarts != "" && restarts != strconv.Itoa(int(task.Status.Restarts)) {
 		return verdict{final: ended, problem: fmt.Sprintf("was restarted %d times, expected %s", task.Status.Restarts, restarts)}
+	}
+	if part := task.Annotations[AnnotationInterruption]; part != "" && (task.Status.LastInterruption == nil || !strings.Contains(task.Status.LastInterruption.Message, part)) {
+		return verdict{final: ended, problem: fmt.Sprintf("does not say that it was interrupted because of %q", part)}
 	}
 	if moves := task.Annotations[AnnotationMoves]; moves != "" && moves != strconv.Itoa(int(task.Status.Moves)) {
 		return verdict{final: ended, problem: fmt.Sprintf("was moved %d times, expected %s", task.Status.Moves, moves)}

@@ -5,7 +5,7 @@ package gputask
 
 import (
 	"cmp"
-	"time"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,10 +68,12 @@ func interruptionOf(pod *corev1.Pod) *v1.Interruption {
 	return found
 }
 
-// endInterruption records in a status that the task runs again.
-func endInterruption(status *v1.GPUTaskStatus, now time.Time) {
-	if isInterrupted(status) {
-		status.LastInterruption.EndTime = new(metav1.NewTime(now).Rfc3339Copy())
+// endInterruption records in the status that the task runs again: not only still, with a Pod that is marked and about to
+// be deleted.
+func endInterruption(d *decision) {
+	isMarked := func(m *member) bool { return m.pod != nil && !m.done() && interruptionOf(m.pod) != nil }
+	if isInterrupted(d.status) && !slices.ContainsFunc(d.members, isMarked) {
+		d.status.LastInterruption.EndTime = new(metav1.NewTime(d.Now).Rfc3339Copy())
 	}
 }
 

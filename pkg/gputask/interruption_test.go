@@ -81,6 +81,21 @@ func TestAnInterruptionEndsWhenTheTaskRunsAgain(t *testing.T) {
 	}
 }
 
+// The scheduler marks a Pod first, and deletes it then.
+func TestAnInterruptionLastsWhileThePodThatIsTakenAwayStillRuns(t *testing.T) {
+	t.Parallel()
+	task := makeTask("train").phase(v1.PhaseRunning).started(24*time.Hour).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning)
+	marked := task.pod(0, 0).stoppedAt(0, corev1.PodReasonPreemptionByScheduler, "task big (priority 100) needs its place")
+	stillRuns := marked.with(func(p *corev1.Pod) { p.DeletionTimestamp = nil })
+	if got := decideAt(t, task, time.Second, pods(stillRuns), nil).Status.LastInterruption; got == nil || got.EndTime != nil {
+		t.Errorf("while it still runs, the status has %+v", got)
+	}
+	status := decideAt(t, task, 2*time.Second, nil, pods(marked)).Status
+	if got := status.LastInterruption; got.EndTime != nil || !strings.HasPrefix(status.Message, "preempted at ") {
+		t.Errorf("once it is gone, the status has %+v, and the message is %q", got, status.Message)
+	}
+}
+
 func TestWhatTheControllerStopsItselfIsNoInterruption(t *testing.T) {
 	t.Parallel()
 	task := makeTask("train").phase(v1.PhaseRunning).started(24*time.Hour).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning)

@@ -97,12 +97,12 @@ func (d *decision) reportProgress() {
 	waiting := d.reportScheduling()
 	switch running := d.running(); {
 	case d.allRunOrHaveEnded():
-		endInterruption(d.status, d.Now)
+		endInterruption(d)
 		d.status.Phase = v1.PhaseRunning
 		d.status.Message = d.runningText()
 		d.setCondition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning, "")
 	case d.areEnough(running):
-		endInterruption(d.status, d.Now)
+		endInterruption(d)
 		d.status.Phase = v1.PhaseRunning
 		d.status.Message = d.runningText() + "; " + d.waitingFor(waiting).text
 		d.setCondition(v1.ConditionRunning, metav1.ConditionTrue, reasonEnoughRunning, "")

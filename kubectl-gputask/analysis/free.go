@@ -82,7 +82,7 @@ func (v *View) freeSlices(f *Free, request *placement.Request, resource string) 
 
 // closedTo reports whether a node takes no Pods of a request for now, whatever it has.
 func (v *View) closedTo(node *corev1.Node, request *placement.Request) bool {
-	return v.Cluster.ClosedTo(node.Name, request) || v.paused(node) != ""
+	return placement.ClosedTo(v.Cluster, node.Name, request) || v.paused(node) != ""
 }
 
 // isEligible reports whether a Pod may run on a node, given enough room.

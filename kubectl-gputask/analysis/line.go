@@ -134,7 +134,8 @@ func (l *Line) order(objects *LineObjects) {
 	}
 }
 
-// closeGaps counts only what is served now: what was published may count what was served then, and each Pod of an array.
+// closeGaps counts only what is served now: what was published may count what was served then, and each Pod of an
+// array.
 func (l *Line) closeGaps() {
 	last := map[string]int{}
 	for i := range l.Waiting {

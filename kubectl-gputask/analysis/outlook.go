@@ -52,8 +52,9 @@ const (
 // Outlook is when and where waiting Pods can be scheduled.
 type Outlook struct {
 	Verdict Verdict `json:"verdict"`
-	// Problem is what is wrong with the request, what is missing, or why its queue does not let it start; only for Invalid,
-	// Missing, QueueRefuses, QueueLimit, and AfterPreemption if others have to give back GPUs because of a limit.
+	// Problem is what is wrong with the request, what is missing, or why its queue does not let it start; only for
+	// Invalid, Missing, QueueRefuses, QueueLimit, and AfterPreemption if others have to give back GPUs because of a
+	// limit.
 	Problem string `json:"problem,omitempty"`
 	// Places are where the Pods go according to the verdict.
 	Places []Place `json:"places,omitempty"`

@@ -54,8 +54,8 @@ func (o *Outlook) Kind() verdict.Kind {
 	}
 }
 
-// say has an outlook on what is served say what its scheduler has found. What others than gpu-scheduler say about nodes is
-// less than what is known here, and does not replace it.
+// say has an outlook on what is served say what its scheduler has found. What others than gpu-scheduler say about
+// nodes is less than what is known here, and does not replace it.
 func (o *Outlook) say(said *verdict.Verdict, reason *v1.WaitingReason) {
 	switch {
 	case reason == nil || !said.IsServed() || strings.Contains(o.Problem+"\n"+o.Nodes, reason.Message):

@@ -27,8 +27,8 @@ type View struct {
 	*reschedule.Planner
 	// pending are the valid reservations that no Pod has taken up yet.
 	pending []nodeReservation
-	// queues and what they hold are nil without GPUQueues. waiting are the Pods without a node, whatever their owner, and
-	// line what waits in its order, once somebody has asked.
+	// queues and what they hold are nil without GPUQueues. waiting are the Pods without a node, whatever their
+	// owner, and line what waits in its order, once somebody has asked.
 	queues  *Queues
 	ledger  *queueing.Ledger
 	waiting []*corev1.Pod

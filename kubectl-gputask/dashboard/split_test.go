@@ -26,7 +26,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/accounting"
 )
 
-// addBook adds the book of today, in which namespace vision has used 2 GPU-hours of queue research, and nlp one of none.
+// addBook adds the book of today, in which namespace vision has used 2 GPU-hours of queue research, and nlp one of
+// none.
 func addBook(t *testing.T, clients *cluster.Clients) {
 	t.Helper()
 	book := accounting.NewBook(time.Now().Truncate(time.Hour))

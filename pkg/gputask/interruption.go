@@ -68,8 +68,8 @@ func interruptionOf(pod *corev1.Pod) *v1.Interruption {
 	return found
 }
 
-// endInterruption records in the status that the task runs again: not only still, with a Pod that is marked and about to
-// be deleted.
+// endInterruption records in the status that the task runs again: not only still, with a Pod that is marked and
+// about to be deleted.
 func endInterruption(d *decision) {
 	isMarked := func(m *member) bool { return m.pod != nil && !m.done() && interruptionOf(m.pod) != nil }
 	if isInterrupted(d.status) && !slices.ContainsFunc(d.members, isMarked) {

@@ -39,8 +39,8 @@ type Cluster struct {
 	// search is what the last decision looked at, and searched is true once it has looked.
 	search   Search
 	searched bool
-	// empty and opened are for explanations.
-	empty, opened emptied
+	// imagined is for explanations.
+	imagined imagined
 	// key, scratch, order and amounts are buffers for building keys and States.
 	key     []byte
 	scratch []int8
@@ -79,7 +79,7 @@ func (c *Cluster) SetNode(described Node) error {
 	if err := described.validate(); err != nil {
 		return err
 	}
-	c.touch(described.Name)
+	c.imagined.touch(described.Name)
 	described.GPUs = slices.Clone(described.GPUs)
 	described.Domains = slices.Clone(described.Domains)
 	described.Others = slices.Clone(described.Others)
@@ -128,7 +128,7 @@ func (c *Cluster) RemoveNode(name string) {
 	if n == nil {
 		return
 	}
-	c.touch(name)
+	c.imagined.touch(name)
 	n.domain.remove(n, n.state)
 	n.domain.prune()
 	c.removeHost(n)

@@ -16,10 +16,13 @@ type emptied struct {
 	stale map[string]bool
 }
 
+// imagined are the nodes of a cluster with nothing running on them: as they are, and with those open that are closed.
+type imagined struct{ empty, opened emptied }
+
 // touch records that a node was set or removed.
-func (c *Cluster) touch(node string) {
-	c.empty.touch(node)
-	c.opened.touch(node)
+func (i *imagined) touch(node string) {
+	i.empty.touch(node)
+	i.opened.touch(node)
 }
 
 func (e *emptied) touch(node string) {
@@ -30,15 +33,15 @@ func (e *emptied) touch(node string) {
 
 // emptied returns a cluster of the same nodes on which nothing runs. It is valid until the
 // next node is set or removed, and not to be changed.
-func (c *Cluster) emptied() *Cluster { return c.empty.of(c) }
+func (c *Cluster) emptied() *Cluster { return c.imagined.empty.of(c) }
 
 // fitsOpened reports whether a gang would fit if nothing ran and all nodes were open.
-func (c *Cluster) fitsOpened(g *Gang) bool {
+func fitsOpened(c *Cluster, g *Gang) bool {
 	if !slices.ContainsFunc(c.root.classes, func(members *class) bool { return members.state.kind.closed }) {
 		return false
 	}
-	c.opened.open = true
-	return c.opened.of(c).helps(g)
+	c.imagined.opened.open = true
+	return c.imagined.opened.of(c).helps(g)
 }
 
 func (e *emptied) of(c *Cluster) *Cluster {

@@ -108,7 +108,7 @@ func (c *Cluster) Explain(g *Gang) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.Closed = !fits && c.fitsOpened(&anywhere)
+	e.Closed = !fits && fitsOpened(c, &anywhere)
 	e.Never, e.Absent = !fits && !e.Closed, absent(c, g)
 	e.sort()
 	e.Remedies = c.remedies(g, !fits)

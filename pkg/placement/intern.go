@@ -40,7 +40,7 @@ func (i *interned[T]) drop(unused func(*T) bool) {
 // requests are told apart by their addresses.
 func (c *Cluster) SweepRequests(keep func(*Request) bool) {
 	c.dropRequests(keep)
-	for _, empty := range []*Cluster{c.empty.cluster, c.opened.cluster} { // they have the same selectors and preferences
+	for _, empty := range []*Cluster{c.imagined.empty.cluster, c.imagined.opened.cluster} { // they have the same selectors and preferences
 		if empty != nil {
 			empty.dropRequests(func(*Request) bool { return false })
 		}

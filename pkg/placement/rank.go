@@ -19,7 +19,7 @@ func (c *Cluster) Fit(node string, r *Request) (Reason, error) {
 }
 
 // ClosedTo reports whether a node is closed to Pods of a request that it suits otherwise, whatever it has.
-func (c *Cluster) ClosedTo(node string, r *Request) bool {
+func ClosedTo(c *Cluster, node string, r *Request) bool {
 	n := c.nodes[node]
 	return n != nil && n.layout.kind.admits(r).Closed()
 }

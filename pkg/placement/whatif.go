@@ -168,7 +168,7 @@ func (c *Cluster) verdictIfEmpty(g *Gang) Verdict {
 	switch {
 	case c.planWithout(g, c.running(all)) != nil:
 		return FitsEventually
-	case c.fitsOpened(g):
+	case fitsOpened(c, g):
 		return FitsOpened
 	default:
 		return FitsNever

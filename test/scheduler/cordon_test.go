@@ -32,7 +32,7 @@ func TestWhoWaitsForACordonedNodeStartsWhenItIsUncordoned(t *testing.T) { //noli
 		s.patchNode("n", `{"spec": {"unschedulable": true}}`)
 		s.eventually("the node is cordoned", func() (bool, string) { return s.isCordoned("n") })
 		s.createPods(g)
-		s.waitForRefusal(g.name, "takes no Pods")
+		s.waitForRefusal(g.name, "is cordoned")
 		s.patchNode("n", `{"spec": {"unschedulable": null}}`)
 		s.within(soon, g.name+" has its node", func() (bool, string) {
 			pods := s.ledger.podsOf(g.name)

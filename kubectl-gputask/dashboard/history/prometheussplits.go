@@ -28,8 +28,8 @@ type source struct {
 // shortestRate is over how long a rate is taken at least: the books are written once a minute.
 const shortestRate = 5 * time.Minute
 
-// sourceOf returns where the numbers of a dimension come from. Queues and namespaces are counted from the books, so that
-// a queue does not have what its children hold.
+// sourceOf returns where the numbers of a dimension come from. Queues and namespaces are counted from the books, so
+// that a queue does not have what its children hold.
 func sourceOf(dimension string, step time.Duration) source {
 	if dimension == accounting.ByModel {
 		return source{

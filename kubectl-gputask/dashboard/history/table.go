@@ -90,7 +90,8 @@ func (l *line) row(counted bool) rows.SplitRow {
 	return row
 }
 
-// quantile returns a quantile of sorted durations in seconds, to the millisecond, on a straight line between two of them.
+// quantile returns a quantile of sorted durations in seconds, to the millisecond, on a straight line between two of
+// them.
 func quantile(sorted []time.Duration, part float64) float64 {
 	rank := part * float64(len(sorted)-1)
 	below := math.Floor(rank)

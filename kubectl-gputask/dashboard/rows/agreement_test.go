@@ -36,8 +36,8 @@ var firstSeed = flag.Uint64("agreement-seed", 0, "the first seed of the random c
 // clusters is how many random clusters there are.
 const clusters = 400
 
-// TestEverySurfaceSaysTheSameInRandomClusters demands the same verdict and the same cause of a task from its status, the
-// commands and the page, whatever the cluster is like.
+// TestEverySurfaceSaysTheSameInRandomClusters demands the same verdict and the same cause of a task from its
+// status, the commands and the page, whatever the cluster is like.
 func TestEverySurfaceSaysTheSameInRandomClusters(t *testing.T) {
 	t.Parallel()
 	seen := map[verdict.Kind]int{}
@@ -235,8 +235,8 @@ func (w *world) look() {
 	w.set, _ = Build(&Input{View: w.view, Queues: w.queues, Waiting: w.waiting})
 }
 
-// publish has schedulers say why Pods wait, as far as they have tried them: gpu-scheduler, or kube-scheduler. gpu-controller
-// has seen that.
+// publish has schedulers say why Pods wait, as far as they have tried them: gpu-scheduler, or kube-scheduler.
+// gpu-controller has seen that.
 func (w *world) publish() {
 	w.t.Helper()
 	positions := map[string]int32{}
@@ -281,8 +281,8 @@ func (w *world) estimate(pod *corev1.Pod, positions map[string]int32) {
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1.AnnotationStartEstimate, string(text))
 }
 
-// reasonFor returns what a scheduler says about Pods: what the engine finds, something that the command line can't know,
-// or, for some, nothing.
+// reasonFor returns what a scheduler says about Pods: what the engine finds, something that the command line can't
+// know, or, for some, nothing.
 func (w *world) reasonFor(own *clusterview.Waiting) *v1.WaitingReason {
 	w.t.Helper()
 	switch w.random.IntN(8) {
@@ -410,8 +410,8 @@ func (w *world) lineDisagrees(task *clusterview.Task, e *analysis.Explanation) s
 	}
 }
 
-// whatIfDisagrees compares with what is said about a new task that asks for the same, if that is refused for good, or it
-// is: a later one may have to wait.
+// whatIfDisagrees compares with what is said about a new task that asks for the same, if that is refused for good,
+// or it is: a later one may have to wait.
 func (w *world) whatIfDisagrees(task *clusterview.Task, said *verdict.Verdict) string {
 	w.t.Helper()
 	if !w.fresh[task.Name] || gputask.IsArray(task.GPUTask) || len(w.waitingOf(task)) != len(task.Pods) {
@@ -442,8 +442,8 @@ func (w *world) waitingOf(task *clusterview.Task) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(task.Pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
 }
 
-// disorder returns in what the positions of a queue are wrong; empty if they are not: they are one after the other, only
-// what is served has one, and who is ahead does not start later.
+// disorder returns in what the positions of a queue are wrong; empty if they are not: they are one after the other,
+// only what is served has one, and who is ahead does not start later.
 func (w *world) disorder() string {
 	byQueue := map[string][]*Entry{}
 	for _, row := range w.set[Waiting] {

@@ -49,8 +49,8 @@ type WaitingRemedy struct {
 	Resource string `json:"resource,omitempty"`
 	// message completes the sentence "it would start …": "with 2 more free GPUs in leaf-3".
 	Message string `json:"message"`
-	// nodes are those on which GPUs have to be free, for FreeGPUs, or that have to take Pods again, for OpenNodes, at most
-	// eight.
+	// nodes are those on which GPUs have to be free, for FreeGPUs, or that have to take Pods again, for OpenNodes,
+	// at most eight.
 	Nodes []string `json:"nodes,omitempty"`
 }
 

@@ -47,8 +47,12 @@ func (c lineCore) WriteEstimate(ctx context.Context, pod *corev1.Pod, estimate *
 			return err
 		}
 	}
+	member := c.planner.registry.Member(pod.UID)
+	if member == nil && estimate == nil {
+		return nil // it is gone, perhaps with thousands of others
+	}
 	gang := ""
-	if member := c.planner.registry.Member(pod.UID); member != nil {
+	if member != nil {
 		gang = member.Group().Key
 	}
 	return c.planner.reports.Annotate(ctx, pod, gang, map[string]string{v1.AnnotationStartEstimate: string(text)})

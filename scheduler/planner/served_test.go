@@ -169,6 +169,25 @@ func TestAGangThatIsIncompleteHasNoEstimateAnyMore(t *testing.T) {
 	}
 }
 
+func TestNothingIsWrittenAboutTheEstimateOfAPodThatIsGone(t *testing.T) {
+	t.Parallel()
+	waits := pod("waits", 4)
+	f := newFixture(t, waits)
+	f.withQueues(queue("all", 0, nil))
+	f.fullNode()
+	f.comes(waits)
+	f.wantEstimate(waits)
+	f.goes(waits)
+	f.line.Order()
+	f.handle.client.ClearActions()
+	f.line.EstimateStarts(t.Context(), f.line.State())
+	for _, action := range f.handle.client.Actions() {
+		if action.GetVerb() == "patch" {
+			t.Errorf("something is written: %v", action)
+		}
+	}
+}
+
 // wantNoEstimate demands that a Pod that is tried has neither an estimate nor a booking.
 func (f *fixture) wantNoEstimate(pod *corev1.Pod, served bool) {
 	f.t.Helper()

@@ -206,6 +206,17 @@ verify: lint ## Check formatting, lint, import rules, generated code, manifests,
 	$(STATIC) hack/verify-codegen.sh
 	hack/verify-web.sh
 	hack/verify-mod.sh
+	$(MAKE) verify-platforms verify-workflows
+
+# Compiling all of this for another platform takes 20 CPU minutes.
+.PHONY: verify-platforms
+verify-platforms: ## Check the types of what users run on macOS and Windows, without compiling it
+	$(STATIC) $(GO) run ./hack/typecheck darwin/arm64 . ./kubectl-gputask ./localcluster ./nodeagent ./scheduler
+	$(STATIC) $(GO) run ./hack/typecheck windows/amd64 ./kubectl-gputask
+
+.PHONY: verify-workflows
+verify-workflows: ## Check the workflows of the forge
+	$(STATIC) $(GO) tool -modfile=go.tools.mod actionlint
 
 .PHONY: verify-empty-module-cache
 verify-empty-module-cache: ## Check that all that is compiled from source can be downloaded first
@@ -235,9 +246,14 @@ PROGRAMS := $(BIN)/programs
 # Where the images will be, and what they are built from.
 REGISTRY ?= localhost
 RELEASE ?= release
+# What users run on their own machines, and the folder from which they will download it.
+PLUGIN_PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64
+LOCALCLUSTER_PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
+URL ?=
 # The commit. A tree with changes, files that git doesn't know among them, is not what the commit has.
 REVISION = $$(git rev-parse HEAD)$$(test -z "$$(git status --porcelain)" || echo -dirty)
 RELEASE_ARGS = --programs=$(PROGRAMS) --architectures="$(ARCHITECTURES)" --downloads=$(BIN)/downloads \
+	--plugin-platforms="$(PLUGIN_PLATFORMS)" --localcluster-platforms="$(LOCALCLUSTER_PLATFORMS)" --url=$(URL) \
 	--registry=$(REGISTRY) --version=$(VERSION) --revision=$(REVISION) --created=$$(git log -1 --format=%ct) \
 	--source=$$(git config --get remote.origin.url || pwd)
 
@@ -258,13 +274,39 @@ programs-%:
 images: programs ## Build the images of all processes into bin/images, without a container engine (ARCHITECTURES=amd64 for less; arm64 needs gcc-aarch64-linux-gnu)
 	$(STATIC) $(GO) run ./hack/release $(RELEASE_ARGS) --images-only --out=$(BIN)
 
+# for_users NAME,PLATFORM,PROGRAM
+for_users = $(call compile,$(PROGRAMS)/$(1)-$(2),$(3),for $(subst -,/,$(2)),GOOS=$(firstword $(subst -, ,$(2))) GOARCH=$(lastword $(subst -, ,$(2))))
+
+plugin-%:
+	$(call for_users,kubectl-gputask,$*,kubectl-gputask)
+
+# They simulate GPUs, and need no library of NVIDIA's.
+localcluster-%: LOAD_NVIDIA :=
+localcluster-%:
+	$(call for_users,localcluster,$*,localcluster)
+	$(call for_users,localcluster,$*,gpu-controller)
+	$(call for_users,localcluster,$*,gpu-scheduler)
+	$(call for_users,localcluster,$*,nodeagent)
+	$(call for_users,localcluster,$*,kubectl-gputask)
+
 .PHONY: release
-release: programs ## Make a release in the folder release: images, manifests, chart, checksums, SBOMs and provenance (REGISTRY=registry.example.com/gpu VERSION=v1.2.3)
+release: programs $(PLUGIN_PLATFORMS:%=plugin-%) $(LOCALCLUSTER_PLATFORMS:%=localcluster-%) ## Make a release in the folder release: images, manifests, chart, programs for users' machines, checksums, SBOMs and provenance (REGISTRY=registry.example.com/gpu VERSION=v1.2.3; LOCALCLUSTER_PLATFORMS=linux-amd64 saves an hour)
 	$(STATIC) $(GO) run ./hack/release $(RELEASE_ARGS) --out=$(RELEASE)
 
 .PHONY: push
-push: ## Push the images of the release to the registry that it was made for
-	$(STATIC) $(GO) run ./hack/release/push --release=$(RELEASE)
+push: ## Push the images and the chart of the release to the registry that it was made for
+	@mkdir -p $(BIN)
+	$(STATIC) $(GO) run ./hack/release/push --release=$(RELEASE) >$(BIN)/pushed
+	@cat $(BIN)/pushed
+
+.PHONY: sign
+sign: ## Sign what was pushed, and the checksums of the release, with cosign and the identity of the workflow
+	cosign sign --yes $$(sed -E 's|^([0-9a-f]+)  (.+)|\2@sha256:\1|' $(BIN)/pushed)
+	cosign sign-blob --yes --bundle=$(RELEASE)/SHA256SUMS.sigstore.json $(RELEASE)/SHA256SUMS
+
+.PHONY: publish
+publish: ## Publish the files of the release on the forge with gh, for the tag VERSION
+	gh release create $(VERSION) --verify-tag --title=$(VERSION) --generate-notes $(if $(findstring -,$(VERSION)),--prerelease) $$(find $(RELEASE) -type f | sort)
 
 .PHONY: clean
 clean: ## Delete what was built

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command release makes a folder with everything that users install: images as OCI archives
-// with their SBOMs, manifests, checksums and provenance. It needs no container engine. The same
-// commit and the same toolchain give the same bytes. A folder that exists is a whole release: if one
-// can't be made, the earlier one stays.
+// with their SBOMs, manifests, the chart, programs for users' own machines, checksums and provenance. It needs no
+// container engine. The same commit and the same toolchain give the same bytes. A folder that exists is a whole
+// release: if one can't be made, the earlier one stays.
 package main
 
 import (
@@ -34,6 +34,12 @@ type release struct {
 	manifests string
 	// chart is the folder of the Helm chart.
 	chart string
+	// license is the file that is in every archive for users.
+	license string
+	// downloads are what users run on their own machines, and url is the folder from which they can be
+	// downloaded, without a slash at the end; "" if it is not known.
+	downloads []download
+	url       string
 	// registry is where the images will be, without a slash at the end.
 	registry string
 	version  string
@@ -74,14 +80,18 @@ func run(ctx context.Context, args []string) error {
 func parse(args []string) (*release, error) {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	r := &release{processes: processes}
-	var architectures, downloads string
+	var architectures, debs, plugins, clusters string
 	var created int64
 	flags.StringVar(&r.out, "out", "", "the folder of the release; an earlier release in it is replaced")
 	flags.StringVar(&r.programs, "programs", "", "the folder with the programs, in folders linux-ARCHITECTURE")
 	flags.StringVar(&architectures, "architectures", "amd64 arm64", "the architectures of the images, separated by spaces")
 	flags.StringVar(&r.manifests, "manifests", "artifacts", "the folder of the kustomizations")
 	flags.StringVar(&r.chart, "chart", "charts/gpu-controller", "the folder of the Helm chart")
-	flags.StringVar(&downloads, "downloads", "", "the folder in which Debian packages are kept")
+	flags.StringVar(&debs, "downloads", "", "the folder in which Debian packages are kept")
+	flags.StringVar(&r.license, "license", "LICENSE", "the file with the licence")
+	flags.StringVar(&plugins, "plugin-platforms", "", "what kubectl-gputask was built for, as OS-ARCHITECTURE, separated by spaces")
+	flags.StringVar(&clusters, "localcluster-platforms", "", "what localcluster and the programs that it runs were built for")
+	flags.StringVar(&r.url, "url", "", "the folder from which users download the release; without it, there is no manifest for krew")
 	flags.StringVar(&r.registry, "registry", "localhost", "the registry and the path in it that the images will have")
 	flags.StringVar(&r.version, "version", "", "the version of the release, which is the tag of the images")
 	flags.StringVar(&r.source, "source", "", "the address of the repository, for the provenance")
@@ -97,13 +107,17 @@ func parse(args []string) (*release, error) {
 		}
 	}
 	r.architectures = strings.Fields(architectures)
-	r.registry = strings.TrimSuffix(r.registry, "/")
+	r.registry, r.url = strings.TrimSuffix(r.registry, "/"), strings.TrimSuffix(r.url, "/")
+	r.downloads = []download{
+		{plugin, []string{plugin}, strings.Fields(plugins)},
+		{"localcluster", []string{"localcluster", "gpu-controller", "gpu-scheduler", "nodeagent", plugin}, strings.Fields(clusters)},
+	}
 	r.created = time.Unix(created, 0).UTC()
 	var err error
 	if r.lock, err = debian.ReadLock(); err != nil {
 		return nil, err
 	}
-	r.fetcher = debian.NewFetcher(r.lock.Mirrors, downloads)
+	r.fetcher = debian.NewFetcher(r.lock.Mirrors, debs)
 	return r, nil
 }
 
@@ -116,6 +130,9 @@ func (r *release) writeAll(ctx context.Context) error {
 		return err
 	}
 	if err := r.writeChart(); err != nil {
+		return err
+	}
+	if err := r.writeDownloads(); err != nil {
 		return err
 	}
 	if err := r.writeProvenance(); err != nil {

@@ -31,7 +31,7 @@ func TestTheSameInputGivesTheSameRelease(t *testing.T) {
 			t.Errorf("%s differs", name)
 		}
 	}
-	for _, want := range []string{"images/gpu-controller.tar", "sbom/gpu-controller-amd64.spdx.json", "sbom/gpu-controller-arm64.spdx.json", "manifests/install.yaml", "chart/gpu-controller-1.2.3.tgz", "provenance.json", marker} {
+	for _, want := range []string{"images/gpu-controller.tar", "sbom/gpu-controller-amd64.spdx.json", "sbom/gpu-controller-arm64.spdx.json", "manifests/install.yaml", "chart/gpu-controller-1.2.3.tgz", "kubectl-gputask-windows-amd64.tar.gz", "localcluster-darwin-arm64.tar.gz", "gputask.yaml", "provenance.json", marker} {
 		if !strings.Contains(strings.Join(names, "\n")+"\n", want+"\n") {
 			t.Errorf("the release has no %s: %v", want, names)
 		}
@@ -40,6 +40,7 @@ func TestTheSameInputGivesTheSameRelease(t *testing.T) {
 		t.Error("the manifests don't name the images of the release")
 	}
 	checkProvenance(t, one, names)
+	checkBaseNames(t, names)
 }
 
 // TestAFolderThatIsNoReleaseIsLeftAlone: RELEASE=. must not delete the work of anybody.
@@ -126,6 +127,20 @@ func TestAMissingArgumentIsNamed(t *testing.T) {
 	}
 }
 
+// checkBaseNames fails the test if files of several folders have one name: where a release is published, there are
+// no folders.
+func checkBaseNames(t *testing.T, names []string) {
+	t.Helper()
+	folders := map[string]string{}
+	for _, name := range names {
+		folder, base := filepath.Split(name)
+		if other, twice := folders[base]; twice {
+			t.Errorf("%s is in the folders %q and %q", base, other, folder)
+		}
+		folders[base] = folder
+	}
+}
+
 // checkProvenance fails the test unless the statement is about all files but the checksums and
 // itself.
 func checkProvenance(t *testing.T, folder string, names []string) {
@@ -165,6 +180,7 @@ func newRelease(t *testing.T) *release {
 			compile(t, filepath.Join(r.programs, "linux-"+architecture, r.processes[i].program), architecture)
 		}
 	}
+	writePrograms(t, r)
 	return r
 }
 
@@ -182,7 +198,8 @@ func arguments(t *testing.T) []string {
 	t.Helper()
 	return []string{
 		"--programs=" + t.TempDir(), "--downloads=" + t.TempDir(), "--manifests=" + filepath.Join("..", "..", "artifacts"), "--chart=" + filepath.Join("..", "..", "charts", "gpu-controller"),
-		"--registry=registry.example.com/gpu/", "--version=v1.2.3", "--revision=0123456789abcdef", "--created=1700000000", "--source=https://example.com/x.git",
+		"--license=" + filepath.Join("..", "..", "LICENSE"), "--plugin-platforms=linux-arm64 windows-amd64", "--localcluster-platforms=darwin-arm64",
+		"--url=https://example.com/releases/v1.2.3/", "--registry=registry.example.com/gpu/", "--version=v1.2.3", "--revision=0123456789abcdef", "--created=1700000000", "--source=https://example.com/x.git",
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// pages returns the texts in README.md and docs, by path from the root.
+// pages returns the texts in the root and in docs, by path from the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"README.md", "docs/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -117,6 +117,17 @@ func TestLinksBetweenDocumentsLeadToHeadings(t *testing.T) {
 			}
 			if _, known := texts[target]; known && !slices.Contains(anchors[target], match[2]) {
 				t.Errorf("%s links to %s#%s, but there is no such heading", page, target, match[2])
+			}
+		}
+	}
+}
+
+func TestRelativeLinksLeadToFiles(t *testing.T) {
+	t.Parallel()
+	for page, text := range pages(t) {
+		for _, match := range regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(page), match[1])); err != nil {
+				t.Errorf("%s links to %s: %v", page, match[1], err)
 			}
 		}
 	}

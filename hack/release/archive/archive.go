@@ -8,6 +8,7 @@ package archive
 import (
 	"archive/tar"
 	"cmp"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -44,6 +45,12 @@ func Write(out io.Writer, modified time.Time, files []File) error {
 		}
 	}
 	return writer.Close()
+}
+
+// WriteCompressed writes them as Write does, compressed by gzip.
+func WriteCompressed(out io.Writer, modified time.Time, files []File) error {
+	compressor := gzip.NewWriter(out)
+	return errors.Join(Write(compressor, modified, files), compressor.Close())
 }
 
 func write(writer *tar.Writer, modified time.Time, file File) error {

@@ -7,7 +7,6 @@ package chart
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"os"
 	"path"
@@ -49,11 +48,7 @@ func Pack(folder string, release *Release) (name string, content []byte, err err
 		}
 	}
 	var packed bytes.Buffer
-	compressor := gzip.NewWriter(&packed)
-	if err := archive.Write(compressor, release.Modified, files); err != nil {
-		return "", nil, err
-	}
-	if err := compressor.Close(); err != nil {
+	if err := archive.WriteCompressed(&packed, release.Modified, files); err != nil {
 		return "", nil, err
 	}
 	return chart + "-" + semantic(release.Version) + ".tgz", packed.Bytes(), nil

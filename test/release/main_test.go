@@ -46,8 +46,9 @@ func TestMain(m *testing.M) {
 
 func releaseFolder(dir string) string { return filepath.Join(dir, "release") }
 
-// makeRelease makes the release of this tree, as the workflow does. What users run on their own machines is made only
-// for the platforms for which it is compiled anyway: another one takes 5 CPU minutes for the plugin, 20 for localcluster.
+// makeRelease makes the release of this tree, as the workflow does. What users run on their own machines is made for
+// the platforms for which it is compiled anyway: another one takes 5 CPU minutes for the plugin, and 20 for
+// localcluster.
 func makeRelease(dir string) error {
 	return programs.Build(programs.Command{Args: []string{
 		"make", "release", "RELEASE=" + releaseFolder(dir), "ARCHITECTURES=" + architectures(), "URL=https://example.com/releases",

@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// pages returns the texts in README.md and docs, by path from the root.
+// pages returns the texts in README.md, docs and docs/guides, by path from the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"README.md", "docs/*.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/guides/*.md"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -118,6 +118,36 @@ func TestLinksBetweenDocumentsLeadToHeadings(t *testing.T) {
 			if _, known := texts[target]; known && !slices.Contains(anchors[target], match[2]) {
 				t.Errorf("%s links to %s#%s, but there is no such heading", page, target, match[2])
 			}
+		}
+	}
+}
+
+func TestLinksBetweenDocumentsLeadToFiles(t *testing.T) {
+	t.Parallel()
+	for page, text := range pages(t) {
+		for _, match := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(page), match[1])); err != nil {
+				t.Errorf("%s links to %s: %v", page, match[1], err)
+			}
+		}
+	}
+}
+
+// TestGuidesAreShortAndListed: a guide is a page, and the list of guides has all of them.
+func TestGuidesAreShortAndListed(t *testing.T) {
+	t.Parallel()
+	const mostLines, folder = 60, "docs/guides/"
+	texts := pages(t)
+	for page, text := range texts {
+		name, guide := strings.CutPrefix(page, folder)
+		if !guide || name == "README.md" {
+			continue
+		}
+		if lines := strings.Count(text, "\n"); lines > mostLines {
+			t.Errorf("%s has %d lines, more than %d", page, lines, mostLines)
+		}
+		if !strings.Contains(texts[folder+"README.md"], "("+name+")") {
+			t.Errorf("%sREADME.md does not list %s", folder, name)
 		}
 	}
 }

@@ -85,6 +85,27 @@ func TestNodesPlay(t *testing.T) {
 	}
 }
 
+func TestClaimsPlay(t *testing.T) {
+	tests := map[string]struct {
+		claim corev1.PersistentVolumeClaim
+		want  []string
+	}{
+		"a claim without a class is bound":          {corev1.PersistentVolumeClaim{}, []string{"claim-bind"}},
+		"a claim with a class is bound":             {corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: new("nfs")}}, []string{"claim-bind"}},
+		"a claim with the class \"\" stays unbound": {corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: new("")}}, nil},
+		"a claim that is bound stays as it is":      {corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "localcluster"}}, nil},
+		"a claim that is deleted goes":              {corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Now())}}, []string{"claim-delete"}},
+	}
+	simulation := newSimulation(t)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, simulation.match(t, "PersistentVolumeClaim", &test.claim)); diff != "" {
+				t.Errorf("stages (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestASecondReportWithinTheShortestDelayDoesNotChangeTheNode(t *testing.T) {
 	simulation := newSimulation(t)
 	heartbeat := simulation.named(t, "node-heartbeat")

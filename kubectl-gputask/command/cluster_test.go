@@ -368,6 +368,8 @@ func TestCompletion(t *testing.T) {
 		{"of Secrets", "__complete run x --secret ", "wandb:/\n"},
 		{"of variables", "__complete run x --env-from ", "configmap/settings\nsecret/wandb\n"},
 		{"of ServiceAccounts", "__complete run x --service-account ", "trainer\n"},
+		{"of templates, with what they are for", "__complete new s", "serve\tA server of a model, which runs beside the training and has priority over it\nshare\tA share of a GPU: half a card for a program that needs no more\nsweep\tA sweep over parameters: independent Pods, some of them at a time\n"},
+		{"of one template only", "__complete new jax ", ""},
 		{"of tasks to depend on", "__complete run x --depends-on b", "big\tPending\n"},
 	}
 	for _, test := range tests {

@@ -102,6 +102,7 @@ func hostileCalls(t *testing.T) map[string][]string {
 		"help":       {"", "list", "nothing" + inArguments},
 		"list":       {"", "-A -o wide", "--color=always", "-o name", "-o custom-columns=M:.status.message,N:.metadata.name", "-o go-template={{range.items}}{{.status.message}}{{end}}", "--phase=" + inArguments, "--sort-by=" + inArguments, "-x" + inArguments, "--x" + inArguments},
 		"logs":       {"bad", "nobody" + inArguments, "failed --prefix", "bad --role=" + inArguments},
+		"new":        {"", "jax", "nothing" + inArguments},
 		"options":    {""},
 		"plan":       {"", "-o wide", "show bad", "approve bad" + inArguments, "--preview"},
 		"queue":      {"", "-A -o wide --running", "-o name", "describe vision", "describe vision" + inArguments, "-n ns" + inArguments},

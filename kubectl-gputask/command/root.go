@@ -60,7 +60,7 @@ and the rescheduler.`,
 	complete(root, "namespace", s.values(namespaces))
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"}, &cobra.Group{ID: groupCluster, Title: "Cluster:"})
 	root.AddCommand(
-		newRun(s), newList(s), newDescribe(s), newLogs(s), newExec(s), newSuspend(s), newResume(s), newRerun(s), newScale(s), newWait(s), newDelete(s),
+		newNew(s), newRun(s), newList(s), newDescribe(s), newLogs(s), newExec(s), newSuspend(s), newResume(s), newRerun(s), newScale(s), newWait(s), newDelete(s),
 		newExplain(s), newWhatIf(s), newQueue(s), newTop(s), newDashboard(s), newUsage(s), newPlan(s), newReplay(s), newVersion(s),
 		newOptions(s),
 	)

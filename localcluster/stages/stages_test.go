@@ -34,7 +34,7 @@ func TestRenderGivesValidDocumentsWithoutLeftovers(t *testing.T) {
 		}
 		kinds[object.Kind]++
 	}
-	if diff := cmp.Diff(map[string]int{"KwokConfiguration": 1, "Stage": 10}, kinds); diff != "" {
+	if diff := cmp.Diff(map[string]int{"KwokConfiguration": 1, "Stage": 12}, kinds); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
 }
@@ -79,6 +79,27 @@ func TestNodesPlay(t *testing.T) {
 				node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: test.ready}}
 			}
 			if diff := cmp.Diff(test.want, simulation.match(t, "Node", node)); diff != "" {
+				t.Errorf("stages (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestClaimsPlay(t *testing.T) {
+	tests := map[string]struct {
+		claim corev1.PersistentVolumeClaim
+		want  []string
+	}{
+		"a claim without a class is bound":          {corev1.PersistentVolumeClaim{}, []string{"claim-bind"}},
+		"a claim with a class is bound":             {corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: new("nfs")}}, []string{"claim-bind"}},
+		"a claim with the class \"\" stays unbound": {corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: new("")}}, nil},
+		"a claim that is bound stays as it is":      {corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "localcluster"}}, nil},
+		"a claim that is deleted goes":              {corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Now())}}, []string{"claim-delete"}},
+	}
+	simulation := newSimulation(t)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, simulation.match(t, "PersistentVolumeClaim", &test.claim)); diff != "" {
 				t.Errorf("stages (-want +got):\n%s", diff)
 			}
 		})

@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// pages returns the texts in the root and in docs, by path from the root.
+// pages returns the texts in the root, in docs and in docs/guides, by path from the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/guides/*.md"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -129,6 +129,25 @@ func TestRelativeLinksLeadToFiles(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(root, filepath.Dir(page), match[1])); err != nil {
 				t.Errorf("%s links to %s: %v", page, match[1], err)
 			}
+		}
+	}
+}
+
+// TestGuidesAreShortAndListed: a guide is a page, and the list of guides has all of them.
+func TestGuidesAreShortAndListed(t *testing.T) {
+	t.Parallel()
+	const mostLines, folder = 60, "docs/guides/"
+	texts := pages(t)
+	for page, text := range texts {
+		name, guide := strings.CutPrefix(page, folder)
+		if !guide || name == "README.md" {
+			continue
+		}
+		if lines := strings.Count(text, "\n"); lines > mostLines {
+			t.Errorf("%s has %d lines, more than %d", page, lines, mostLines)
+		}
+		if !strings.Contains(texts[folder+"README.md"], "("+name+")") {
+			t.Errorf("%sREADME.md does not list %s", folder, name)
 		}
 	}
 }

@@ -101,7 +101,7 @@ BUILD_FLAGS :=
 # compile FOLDER,PROGRAM,HINT,ENVIRONMENT builds a program into a folder; the hint is said when
 # there is none yet.
 compile = $(if $(ARGS_$(2)),,$(error there is no program $(2)))@$(4) \
-	hack/compile.sh $(2) "$(if $(wildcard $(1)/$(2)),,$(3))" $(1)/$(2) $(BUILD_FLAGS) $(ARGS_$(2))
+	hack/compile.sh $(2) "$(if $(wildcard $(1)/$(2)),,$(3))" $(BUILD_FLAGS) -o $(1)/$(2) $(ARGS_$(2))
 
 build_program = $(call compile,$(BIN),$(1),$(HINT_$(1)),$(STATIC))
 
@@ -120,7 +120,7 @@ build-%:
 
 .PHONY: run
 run: ## Start a local Kubernetes with simulated GPUs and run the examples (ONCE=1 stops after them)
-	BIN=$(BIN) hack/run.sh $(if $(ONCE),--once)
+	@BIN=$(BIN) hack/run.sh $(if $(ONCE),--once)
 
 .PHONY: test
 test: build-schedulerperf ## Run all tests, those on a real API server included

@@ -21,9 +21,8 @@ export CGO_ENABLED=0 # as in Kubernetes' own releases
 for minor in "$@"; do
   release="$("${GO:-go}" -C "${MODULES}/${minor}" list -m -f '{{.Version}}' k8s.io/kubernetes)"
   for program in kube-apiserver kube-controller-manager kubelet; do
-    (cd "${MODULES}/${minor}" &&
-      "${ROOT}/hack/compile.sh" "${program}" "Kubernetes ${release}; minutes, the first time" "${ROOT}/bin/compat/${minor}/${program}" \
-        -ldflags "-s -w -X ${VERSION}.gitVersion=${release} -X ${VERSION}.gitMajor=1 -X ${VERSION}.gitMinor=${minor#1.}" \
-        "k8s.io/kubernetes/cmd/${program}")
+    hack/compile.sh "${program}" "Kubernetes ${release}; minutes, the first time" -C "${MODULES}/${minor}" \
+      -ldflags "-s -w -X ${VERSION}.gitVersion=${release} -X ${VERSION}.gitMajor=1 -X ${VERSION}.gitMinor=${minor#1.}" \
+      -o "${ROOT}/bin/compat/${minor}/${program}" "k8s.io/kubernetes/cmd/${program}"
   done
 done

@@ -2,23 +2,29 @@
 # Copyright The gpu-controller Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# compile.sh NAME WHAT PROGRAM ARGUMENTS... builds a program by "go build" and reports what it is building, and
+# compile.sh NAME WHAT ARGUMENTS... runs "go build" and reports what it is building, and
 # for how long, unless it is done in a moment. WHAT is printed beside the program's NAME.
 
 set -o errexit -o nounset -o pipefail
 
-NAME="$1" WHAT="$2" PROGRAM="$3"
-shift 3
+NAME="$1" WHAT="$2"
+shift 2
 
 say() { printf '%-16s %s\n' "${NAME}" "$*" >&2; }
 
 # took prints the elapsed time: "1m05s".
 took() { printf '%dm%02ds' $((SECONDS / 60)) $((SECONDS % 60)); }
 
-# A new program appears as a whole: hack/run.sh starts it then. One that is there is replaced only if it has changed.
-OUTPUT="${PROGRAM}"
-[[ -e "${PROGRAM}" ]] || OUTPUT="${PROGRAM}.new"
-"${GO:-go}" build -o "${OUTPUT}" "$@" &
+# A new program appears as a whole, because hack/run.sh starts it as soon as it is there. One that is there
+# already is given to "go build", which then has nothing to do if it is up to date.
+ARGUMENTS=("$@") PROGRAM=""
+for ((i = 1; i < $#; i++)); do
+  if [[ "${ARGUMENTS[i - 1]}" == -o && ! -e "${ARGUMENTS[i]}" ]]; then
+    PROGRAM="${ARGUMENTS[i]}"
+    ARGUMENTS[i]="${PROGRAM}.new"
+  fi
+done
+"${GO:-go}" build "${ARGUMENTS[@]}" &
 BUILD=$!
 trap 'kill "${BUILD}" 2>/dev/null || true' INT TERM
 SAID=0
@@ -33,7 +39,7 @@ while kill -0 "${BUILD}" 2>/dev/null; do
   sleep 0.2
 done
 wait "${BUILD}" || { say "could not be built" && exit 1; }
-[[ "${OUTPUT}" == "${PROGRAM}" ]] || mv "${OUTPUT}" "${PROGRAM}"
+[[ -z "${PROGRAM}" ]] || mv "${PROGRAM}.new" "${PROGRAM}"
 if ((SAID > 0)); then
   say "built in $(took)"
 fi

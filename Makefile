@@ -34,7 +34,14 @@ export GO
 # Debug information is for debuggers only: without it everything compiles a fifth faster.
 # (To debug a program, build it with "go build".) Stack traces don't need it. Without the
 # paths of this machine, programs are the same wherever they are built.
-export GOFLAGS := $(GOFLAGS) -trimpath -buildvcs=false -gcflags=all=-dwarf=false
+#
+# Other people's packages, Kubernetes above all, are compiled without inlining: that takes a quarter
+# less time. They run a little slower, so what is released or measured is compiled with it.
+INLINED :=
+programs-% plugin-% localcluster-% bench-%: INLINED := yes
+GO_ENVIRONMENT_FLAGS := $(GOFLAGS)
+export GOFLAGS = $(GO_ENVIRONMENT_FLAGS) -trimpath -buildvcs=false $(if $(INLINED),-gcflags=all=-dwarf=false,\
+	'-gcflags=all=-dwarf=false -l' -gcflags=std=-dwarf=false -gcflags=falldio.github.io/...=-dwarf=false)
 # What doesn't load NVIDIA's library is linked statically: the programs then run in images with
 # nothing else, and tests share what was compiled for them.
 STATIC := CGO_ENABLED=0
@@ -66,6 +73,10 @@ ARGS_nodeagent := -ldflags "$(VERSIONED) $(LAZY)" ./nodeagent
 ARGS_dradriver := -ldflags "$(VERSIONED) $(LAZY)" ./dradriver
 ARGS_kubectl-gputask := -ldflags "$(VERSIONED)" ./kubectl-gputask
 ARGS_localcluster := -ldflags "$(KUBERNETES)" ./localcluster
+# What the page needs first, while the rest is being compiled for the first time.
+ARGS_localcluster-early := -tags early $(ARGS_localcluster)
+# The tests' alone: the nodes of localcluster are simulated.
+ARGS_kubelet := -ldflags "$(KUBERNETES)" ./test/kubelet
 
 # The folders with packages, and which of them use NVIDIA's library: everything else is compiled
 # without cgo, and only once.
@@ -77,9 +88,11 @@ DEVICE_MANAGER := ./nodeagent/kubelet/deviceplugin/kubelettest
 # What is said about a program when it is built for the first time.
 HINT_gpu-controller := downloads and compiles client-go
 HINT_gpu-scheduler := downloads and compiles kube-scheduler
-HINT_localcluster := downloads and compiles etcd and all of Kubernetes; about 5 minutes on 2 cores
+HINT_localcluster := compiles the rest of Kubernetes
+HINT_localcluster-early := downloads and compiles etcd, kube-apiserver and kubectl
 
-# Those that load NVIDIA's library.
+# Those that load NVIDIA's library in images. In bin they are for simulated GPUs and don't: with cgo, all
+# that they share with the other programs would be compiled once more.
 LOAD_NVIDIA := dradriver nodeagent
 link = $(if $(filter $(1),$(LOAD_NVIDIA)),$(DYNAMIC),$(STATIC))
 # More flags of "go build" for our programs: -overlay= for those with deliberate bugs (test/chaos/mutant).
@@ -87,10 +100,10 @@ BUILD_FLAGS :=
 
 # compile FOLDER,PROGRAM,HINT,ENVIRONMENT builds a program into a folder; the hint is said when
 # there is none yet.
-compile = $(if $(ARGS_$(2)),,$(error there is no program $(2)))@$(4) $(call link,$(2)) \
+compile = $(if $(ARGS_$(2)),,$(error there is no program $(2)))@$(4) \
 	hack/compile.sh $(2) "$(if $(wildcard $(1)/$(2)),,$(3))" $(BUILD_FLAGS) -o $(1)/$(2) $(ARGS_$(2))
 
-build_program = $(call compile,$(BIN),$(1),$(HINT_$(1)))
+build_program = $(call compile,$(BIN),$(1),$(HINT_$(1)),$(STATIC))
 
 .PHONY: build
 build: ## Build gpu-controller, gpu-scheduler, nodeagent, dradriver, kubectl-gputask and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
@@ -106,8 +119,8 @@ build-%:
 	$(call build_program,$*)
 
 .PHONY: run
-run: build ## Start a local Kubernetes with simulated GPUs and run the examples (ONCE=1 stops after them)
-	$(BIN)/localcluster up --examples $(if $(ONCE),--once)
+run: ## Start a local Kubernetes with simulated GPUs and run the examples (ONCE=1 stops after them)
+	@BIN=$(BIN) hack/run.sh $(if $(ONCE),--once)
 
 .PHONY: test
 test: build-schedulerperf ## Run all tests, those on a real API server included
@@ -261,7 +274,7 @@ RELEASE_ARGS = --programs=$(PROGRAMS) --architectures="$(ARCHITECTURES)" --downl
 programs: $(ARCHITECTURES:%=programs-%)
 
 # for_image PROGRAM,ARCHITECTURE
-for_image = $(call compile,$(PROGRAMS)/linux-$(2),$(1),for linux/$(2),GOOS=linux GOARCH=$(2) CC=$(CC_$(2)))
+for_image = $(call compile,$(PROGRAMS)/linux-$(2),$(1),for linux/$(2),GOOS=linux GOARCH=$(2) CC=$(CC_$(2)) $(call link,$(1)))
 
 programs-%:
 	$(call for_image,gpu-controller,$*)
@@ -275,13 +288,11 @@ images: programs ## Build the images of all processes into bin/images, without a
 	$(STATIC) $(GO) run ./hack/release $(RELEASE_ARGS) --images-only --out=$(BIN)
 
 # for_users NAME,PLATFORM,PROGRAM
-for_users = $(call compile,$(PROGRAMS)/$(1)-$(2),$(3),for $(subst -,/,$(2)),GOOS=$(firstword $(subst -, ,$(2))) GOARCH=$(lastword $(subst -, ,$(2))))
+for_users = $(call compile,$(PROGRAMS)/$(1)-$(2),$(3),for $(subst -,/,$(2)),GOOS=$(firstword $(subst -, ,$(2))) GOARCH=$(lastword $(subst -, ,$(2))) $(STATIC))
 
 plugin-%:
 	$(call for_users,kubectl-gputask,$*,kubectl-gputask)
 
-# They simulate GPUs, and need no library of NVIDIA's.
-localcluster-%: LOAD_NVIDIA :=
 localcluster-%:
 	$(call for_users,localcluster,$*,localcluster)
 	$(call for_users,localcluster,$*,gpu-controller)

@@ -15,7 +15,16 @@ say() { printf '%-16s %s\n' "${NAME}" "$*" >&2; }
 # took prints the elapsed time: "1m05s".
 took() { printf '%dm%02ds' $((SECONDS / 60)) $((SECONDS % 60)); }
 
-"${GO:-go}" build "$@" &
+# A new program appears as a whole, because hack/run.sh starts it as soon as it is there. One that is there
+# already is given to "go build", which then has nothing to do if it is up to date.
+ARGUMENTS=("$@") PROGRAM=""
+for ((i = 1; i < $#; i++)); do
+  if [[ "${ARGUMENTS[i - 1]}" == -o && ! -e "${ARGUMENTS[i]}" ]]; then
+    PROGRAM="${ARGUMENTS[i]}"
+    ARGUMENTS[i]="${PROGRAM}.new"
+  fi
+done
+"${GO:-go}" build "${ARGUMENTS[@]}" &
 BUILD=$!
 trap 'kill "${BUILD}" 2>/dev/null || true' INT TERM
 SAID=0
@@ -30,6 +39,7 @@ while kill -0 "${BUILD}" 2>/dev/null; do
   sleep 0.2
 done
 wait "${BUILD}" || { say "could not be built" && exit 1; }
+[[ -z "${PROGRAM}" ]] || mv "${PROGRAM}.new" "${PROGRAM}"
 if ((SAID > 0)); then
   say "built in $(took)"
 fi

@@ -22,6 +22,7 @@ import (
 
 	"falldio.github.io/gpu-controller/artifacts"
 	"falldio.github.io/gpu-controller/localcluster/cluster"
+	"falldio.github.io/gpu-controller/localcluster/components"
 	"falldio.github.io/gpu-controller/localcluster/names"
 	"falldio.github.io/gpu-controller/localcluster/profile"
 )
@@ -107,6 +108,9 @@ func (f *upFlags) options() (options cluster.Options, err error) {
 	}
 	if options.Executable, err = os.Executable(); err != nil {
 		return options, err
+	}
+	if !components.Complete() {
+		options.Complete = filepath.Join(filepath.Dir(options.Executable), "localcluster")
 	}
 	options.AfterReady = f.afterReady(options.Executable)
 	if options.Profile, err = profile.Select(f.profile, f.nodes); err != nil {

@@ -70,29 +70,58 @@ func (c *cluster) running() Running {
 
 // start returns when the cluster is ready.
 func (c *cluster) start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.options.StartTimeout)
-	defer cancel()
 	if err := c.prepare(); err != nil {
 		return err
 	}
+	if err := c.inTime(ctx, c.startPage); err != nil {
+		return err
+	}
+	if err := c.awaitPrograms(ctx); err != nil {
+		return err
+	}
+	if err := c.inTime(ctx, c.startRest); err != nil {
+		return err
+	}
+	return c.announce()
+}
+
+// inTime limits how long a part of the start may take.
+func (c *cluster) inTime(ctx context.Context, start func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.options.StartTimeout)
+	defer cancel()
+	return start(ctx)
+}
+
+// startPage starts what the page shows first, the nodes and their GPUs, and the page.
+func (c *cluster) startPage(ctx context.Context) error {
 	if err := c.startStorage(ctx); err != nil {
 		return err
 	}
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return c.startScheduler(groupCtx) })
-	group.Go(func() error { return c.startNodes(groupCtx) })
-	group.Go(func() error { return c.startControllers(groupCtx) })
-	if err := group.Wait(); err != nil {
+	// Our resources are there before the controllers: the garbage collector discovers new ones only every 30 seconds.
+	if err := together(ctx, c.startNodes, c.install); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{
-		c.startGPUScheduler, c.startNodeAgent, c.waitForNodes, c.startGPUController, c.startDashboard,
-	} {
-		if err := step(ctx); err != nil {
-			return err
-		}
+	return together(ctx, c.startNodeAgent, c.startDashboard)
+}
+
+// startRest starts everything else.
+func (c *cluster) startRest(ctx context.Context) error {
+	if err := together(ctx, c.startControllers, c.startScheduler, c.startGPUScheduler); err != nil {
+		return err
 	}
-	return c.announce()
+	if err := c.waitForNodes(ctx); err != nil {
+		return err
+	}
+	return c.startGPUController(ctx)
+}
+
+// together runs steps concurrently. It returns the first error.
+func together(ctx context.Context, steps ...func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, step := range steps {
+		group.Go(func() error { return step(ctx) })
+	}
+	return group.Wait()
 }
 
 // prepare writes the files that the components read.
@@ -188,12 +217,7 @@ func (c *cluster) startNodes(ctx context.Context) error {
 	return c.waitUntilHealthy(ctx, names.KWOK, http.DefaultClient, "http://"+address(c.ports.kwok)+"/healthz")
 }
 
-// startControllers installs our resources before it starts the controllers: the
-// garbage collector discovers new resources only every 30 seconds.
 func (c *cluster) startControllers(ctx context.Context) error {
-	if err := c.install(ctx); err != nil {
-		return err
-	}
 	grace := stages.GracePeriod(c.options.Profile.Count())
 	if err := c.component(ctx, names.ControllerManager, c.emulating(names.ControllerManager, controllerManagerArgs(c.layout, c.ports, grace))); err != nil {
 		return err
@@ -315,6 +339,9 @@ func (c *cluster) componentSpec(name string, args []string) process.Spec {
 	spec := process.Spec{Name: name, Path: c.options.otherRelease(name), Args: args, LogPath: c.layout.log(name)}
 	if spec.Path == "" {
 		spec.Path, spec.Args = c.options.Executable, append([]string{"component", name}, args...)
+	}
+	if later := name == names.ControllerManager || name == names.Scheduler; later && spec.Path == c.options.Executable && c.options.Complete != "" {
+		spec.Path = c.options.Complete
 	}
 	return spec
 }

@@ -28,6 +28,9 @@ type Options struct {
 	// Executable is localcluster itself. "Executable component NAME ARGS" is a
 	// component, "Executable janitor DIR" the janitor.
 	Executable string
+	// Complete is the localcluster that has all components, if Executable has only those that the page
+	// needs. Complete, Controller and Scheduler may then be missing still: they start once they are built.
+	Complete string
 	// Profile are the simulated nodes.
 	Profile *profile.Profile
 	// KubernetesVersion is the release of the components in Executable, such as v1.37.1.
@@ -99,8 +102,8 @@ var ErrStop = errors.New("stop the cluster")
 
 func (o *Options) validate() error {
 	return errors.Join(
-		validateProgram(names.GPUController, "controller", o.Controller),
-		validateProgram(names.GPUScheduler, "scheduler", o.Scheduler),
+		o.validateLater(names.GPUController, "controller", o.Controller),
+		o.validateLater(names.GPUScheduler, "scheduler", o.Scheduler),
 		validateProgram(names.NodeAgent, "nodeagent", o.NodeAgent),
 		validateProgram(names.KubectlGPUTask, "dashboard", o.Dashboard),
 		validateOtherRelease(names.APIServer, o.APIServer),
@@ -120,6 +123,14 @@ func (o *Options) validateKubeconfigs() error {
 }
 
 // validateProgram checks that one of our programs is executable; an empty path is valid.
+// validateLater checks a program that may still be missing if Complete is set.
+func (o *Options) validateLater(name, flag, path string) error {
+	if _, err := os.Stat(path); o.Complete != "" && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return validateProgram(name, flag, path)
+}
+
 func validateProgram(name, flag, path string) error {
 	if path == "" {
 		return nil

@@ -11,7 +11,6 @@
 package components
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -29,9 +28,6 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
-	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
-	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 	kwokconfig "sigs.k8s.io/kwok/pkg/config"
 	kwok "sigs.k8s.io/kwok/pkg/kwok/cmd"
 	kwoklog "sigs.k8s.io/kwok/pkg/log"
@@ -40,25 +36,29 @@ import (
 	"falldio.github.io/gpu-controller/localcluster/names"
 )
 
-// entryPoints return the exit code of the component's process.
-var entryPoints = map[string]func() int{
-	names.Etcd:              runEtcd,
-	names.APIServer:         func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
-	names.ControllerManager: func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
-	names.Scheduler:         func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
-	names.Kubectl:           runKubectl,
-	names.Kubelet:           func() int { return cli.Run(kubelet.NewKubeletCommand(context.Background())) },
-	names.KWOK:              runKWOK,
+// entryPoints returns the functions that are the components' processes. They return the exit code.
+func entryPoints() map[string]func() int {
+	points := map[string]func() int{
+		names.Etcd:      runEtcd,
+		names.APIServer: func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
+		names.Kubectl:   runKubectl,
+		names.KWOK:      runKWOK,
+	}
+	maps.Copy(points, controllers())
+	return points
 }
 
 // Names lists the components in alphabetical order.
-func Names() []string { return slices.Sorted(maps.Keys(entryPoints)) }
+func Names() []string { return slices.Sorted(maps.Keys(entryPoints())) }
+
+// Complete reports whether all components are built in. Only those that the page needs are with the build tag "early".
+func Complete() bool { return len(controllers()) > 0 }
 
 // Run turns this process into the named component with the given arguments and
 // returns its exit code. It overwrites os.Args, which the components read
 // directly; it must be called at most once.
 func Run(name string, args []string) int {
-	run, known := entryPoints[name]
+	run, known := entryPoints()[name]
 	if !known {
 		fmt.Fprintf(os.Stderr, "unknown component %q: expected one of %s\n", name, strings.Join(Names(), ", "))
 		return 2

@@ -13,10 +13,7 @@ const (
 	ControllerManager = "kube-controller-manager"
 	Scheduler         = "kube-scheduler"
 	Kubectl           = "kubectl"
-	// Kubelet is not part of a local cluster, whose nodes are simulated. It serves
-	// to add a real one: see test/realnode.
-	Kubelet = "kubelet"
-	KWOK    = "kwok"
+	KWOK              = "kwok"
 )
 
 // The project's own processes, binaries beside localcluster.

@@ -16,6 +16,9 @@ import (
 // tests run with them, so that any test can be run with that release.
 const programsVariable = "KUBERNETES_PROGRAMS"
 
+// kubelet is the name of that program in the folder.
+const kubelet = "kubelet"
+
 // Programs returns the arguments that make "localcluster up" run the programs of Kubernetes in a
 // folder. Those that are missing there are localcluster's own.
 func Programs(folder string) ([]string, error) {
@@ -25,7 +28,7 @@ func Programs(folder string) ([]string, error) {
 			args = append(args, "--"+name+"="+path)
 		}
 	}
-	if len(args) == 0 && !exists(filepath.Join(folder, names.Kubelet)) {
+	if len(args) == 0 && !exists(filepath.Join(folder, kubelet)) {
 		return nil, fmt.Errorf("no program of Kubernetes in %s: hack/build-kubernetes.sh builds some", folder)
 	}
 	return args, nil
@@ -41,15 +44,14 @@ func ProgramsFromEnvironment() ([]string, error) {
 	return Programs(folder)
 }
 
-// KubeletCommand returns the beginning of the command line of a kubelet: that of
-// $KUBERNETES_PROGRAMS, or localcluster's own.
-func KubeletCommand(localcluster string) []string {
+// Kubelet returns the path of a kubelet: that of $KUBERNETES_PROGRAMS, or the own one.
+func Kubelet(own string) string {
 	if folder := os.Getenv(programsVariable); folder != "" {
-		if path := filepath.Join(folder, names.Kubelet); exists(path) {
-			return []string{path}
+		if path := filepath.Join(folder, kubelet); exists(path) {
+			return path
 		}
 	}
-	return []string{localcluster, "component", names.Kubelet}
+	return own
 }
 
 func exists(path string) bool {

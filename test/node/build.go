@@ -25,6 +25,7 @@ var containerdPrograms = []string{"containerd", "containerd-shim-runc-v2", "ctr"
 func build(dir string) error {
 	return programs.Build(
 		programs.Ours(),
+		programs.Command{Args: []string{"make", "build-kubelet"}},
 		programs.Command{Environment: "CGO_ENABLED=0", Args: []string{"go", "build", "-o", filepath.Join(dir, appProgram), "./test/realnode/app"}},
 		programs.Command{Environment: "CGO_ENABLED=0", Args: buildContainerd(dir)},
 	)

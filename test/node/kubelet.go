@@ -52,7 +52,7 @@ func newKubelet(dir, cgroup, kubeconfig string) (*Program, error) {
 	if err := os.WriteFile(config, fmt.Appendf(nil, kubeletConfig, cgroup), 0o600); err != nil {
 		return nil, err
 	}
-	return NewProgram(dir, "kubelet", append(cluster.KubeletCommand(programs.Binary(localcluster)),
+	return NewProgram(dir, "kubelet", append([]string{cluster.Kubelet(programs.Binary("kubelet"))},
 		"--config="+config, "--kubeconfig="+kubeconfig, "--root-dir="+KubeletDirectory, "--cert-dir="+filepath.Join(dir, "kubelet-pki"),
 		"--hostname-override="+Name, "--node-ip="+Address,
 		// Log what happens to Pods and device plugins, but not the periodic messages.

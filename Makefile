@@ -127,6 +127,7 @@ test: build-schedulerperf ## Run all tests, those on a real API server included
 	$(DYNAMIC) $(TEST) -race $$($(GO) list $(WITH_TESTS) $(RACE) | grep --invert-match --line-regexp --fixed-strings "$$($(GO) list $(NO_RACE))")
 	$(STATIC) $(TEST) $(NO_RACE)
 	$(WORKSPACE) $(STATIC) $(TEST) $(MODULES)
+	@hack/missing.sh
 
 .PHONY: test-upstream
 test-upstream: build-schedulerperf ## Run the integration tests of Kubernetes' scheduler_perf with every profile of ours, and compare with the stock scheduler (17 minutes)

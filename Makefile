@@ -118,6 +118,10 @@ build: ## Build gpu-controller, gpu-scheduler, nodeagent, dradriver, kubectl-gpu
 build-%:
 	$(call build_program,$*)
 
+.PHONY: go-env
+go-env: ## Print the variables with which go commands share what make has compiled: eval "$(make -s go-env)"
+	@echo "export $(STATIC) CGO_CFLAGS='$$CGO_CFLAGS' GOFLAGS=\"$$GOFLAGS\""
+
 .PHONY: run
 run: ## Start a local Kubernetes with simulated GPUs and run the examples (ONCE=1 stops after them)
 	@BIN=$(BIN) hack/run.sh $(if $(ONCE),--once)

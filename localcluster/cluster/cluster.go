@@ -69,13 +69,16 @@ func (c *cluster) running() Running {
 }
 
 // start returns when the cluster is ready.
-func (c *cluster) start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.options.StartTimeout)
+func (c *cluster) start(running context.Context) error {
+	ctx, cancel := context.WithTimeout(running, c.options.StartTimeout)
 	defer cancel()
 	if err := c.prepare(); err != nil {
 		return err
 	}
 	if err := c.startStorage(ctx); err != nil {
+		return err
+	}
+	if err := c.startKubelet(running); err != nil {
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -181,6 +184,9 @@ func (c *cluster) startNodes(ctx context.Context) error {
 		return err
 	}
 	nodes := c.options.Profile.Nodes(c.release)
+	for _, node := range nodes {
+		c.reachKubelet(node)
+	}
 	if err := createNodes(ctx, c.client.CoreV1().Nodes(), nodes); err != nil {
 		return err
 	}

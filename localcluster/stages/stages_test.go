@@ -34,7 +34,7 @@ func TestRenderGivesValidDocumentsWithoutLeftovers(t *testing.T) {
 		}
 		kinds[object.Kind]++
 	}
-	if diff := cmp.Diff(map[string]int{"KwokConfiguration": 1, "Stage": 10}, kinds); diff != "" {
+	if diff := cmp.Diff(map[string]int{"KwokConfiguration": 1, "Stage": 11}, kinds); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
 }

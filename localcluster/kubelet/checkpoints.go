@@ -76,7 +76,11 @@ func (s *Server) followCheckpoints(ctx context.Context) {
 	})
 	err := pods.SetTransform(trim)
 	if err == nil {
-		_, err = informer.OnAnyChange(ctx, pods, func(pod *corev1.Pod, deleted bool) { s.observe(ctx, pod, deleted) })
+		_, err = informer.OnAnyChange(ctx, pods, func(pod *corev1.Pod, deleted bool) {
+			if !deleted {
+				s.observe(ctx, pod)
+			}
+		})
 	}
 	if err != nil {
 		s.Trouble("following what Pods save: %v", err)
@@ -93,17 +97,20 @@ func trim(object any) (any, error) {
 	return object, nil
 }
 
-// observe learns from a Pod that runs, or that did so until now.
-func (s *Server) observe(ctx context.Context, pod *corev1.Pod, deleted bool) {
+// observe learns what the program of a Pod has saved, or tells it what one before has.
+func (s *Server) observe(ctx context.Context, pod *corev1.Pod) {
 	run := training.Of(pod, s.PodDuration)
 	if step, ok := run.Saved(); ok {
 		s.checkpoints.save(pod, step)
 	}
-	if at := training.StoppedAt(pod); deleted && s.savesWhenStopped(ctx, pod) {
-		s.checkpoints.save(pod, run.Step(at))
+	if pod.DeletionTimestamp != nil {
+		if s.savesWhenStopped(ctx, pod) {
+			s.checkpoints.save(pod, run.Step(training.StoppedAt(pod)))
+		}
+		return
 	}
 	annotations := s.checkpoints.resume(pod)
-	if deleted || annotations == nil {
+	if annotations == nil {
 		return
 	}
 	patch, err := podwrite.Patch{Metadata: podwrite.Metadata{UID: pod.UID, Annotations: annotations}}.Bytes()
@@ -115,7 +122,7 @@ func (s *Server) observe(ctx context.Context, pod *corev1.Pod, deleted bool) {
 	}
 }
 
-// savesWhenStopped reports whether the program of a Pod that is gone has saved its work before.
+// savesWhenStopped reports whether the program of a Pod that is being deleted saves its work before it ends.
 func (s *Server) savesWhenStopped(ctx context.Context, pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || training.StoppedAt(pod).IsZero() {

@@ -69,7 +69,7 @@ func (s *Server) follow(ctx context.Context, pod *corev1.Pod, container string, 
 		return
 	}
 	defer changes.Stop()
-	for deleted := false; ; {
+	for gone := false; ; {
 		select {
 		case <-s.Clock.After(writeEvery):
 		case change, open := <-changes.ResultChan():
@@ -77,14 +77,14 @@ func (s *Server) follow(ctx context.Context, pod *corev1.Pod, container string, 
 			if !open || !ok {
 				return
 			}
-			pod, deleted = changed, change.Type == watch.Deleted
+			pod, gone = changed, changed.DeletionTimestamp != nil || change.Type == watch.Deleted
 		}
 		log, err := s.logOf(pod, container)
 		if err != nil {
 			return
 		}
 		now := s.Clock.Now()
-		if deleted && !log.Ended() {
+		if gone && !log.Ended() {
 			log.Stop(stoppedAt(pod, now), s.savesWhenStopped(ctx, pod))
 		}
 		lines, next := log.Lines(read, now)
@@ -94,7 +94,7 @@ func (s *Server) follow(ctx context.Context, pod *corev1.Pod, container string, 
 	}
 }
 
-// stoppedAt returns when a Pod has stopped that is gone now.
+// stoppedAt returns when the program of a Pod stops that is gone now, or that is being deleted.
 func stoppedAt(pod *corev1.Pod, now time.Time) time.Time {
 	if at := training.StoppedAt(pod); !at.IsZero() {
 		return at

@@ -113,6 +113,9 @@ func (l *Log) Stop(at time.Time, saves bool) {
 // Lines returns what was written to a log until a time and was not read yet, and how much is read then.
 func (l *Log) Lines(before Read, until time.Time) (lines []Line, after Read) {
 	after = before
+	if l.Ended() {
+		until = l.end
+	}
 	if !before.opening {
 		lines = append(lines, at(l.start, l.opening)...)
 		after.opening = true

@@ -25,8 +25,9 @@ type Run struct {
 	// first is the step from which it goes on, and total the last one; 0 if there is none.
 	first, total int
 	saves        []time.Time
-	// end is when it has ended; the zero time while it runs.
-	end time.Time
+	// end is when it has ended; the zero time while it runs. If it has finished, all its steps are done then.
+	end      time.Time
+	finished bool
 }
 
 // Of returns what the program of a Pod that has started does. If the Pod ends but does not say when, it takes the
@@ -50,7 +51,7 @@ func Of(pod *corev1.Pod, byDefault time.Duration) *Run {
 		case state.Running != nil:
 			r.start = state.Running.StartedAt.Time
 		case state.Terminated != nil:
-			r.start, r.end = state.Terminated.StartedAt.Time, state.Terminated.FinishedAt.Time
+			r.start, r.end, r.finished = state.Terminated.StartedAt.Time, state.Terminated.FinishedAt.Time, state.Terminated.ExitCode == 0
 		}
 	}
 	return r
@@ -74,12 +75,14 @@ func GoOn(pod *corev1.Pod, step int) map[string]string {
 	return annotations
 }
 
-// Step returns the last step that is done at a time.
+// Step returns the last step that is done at a time. Times in the API have a resolution of a second.
 func (r *Run) Step(at time.Time) int {
-	if r.Ended() && at.After(r.end) {
-		at = r.end
+	if r.Ended() && !at.Before(r.end) {
+		if at = r.end; r.finished && r.total > 0 {
+			return r.total
+		}
 	}
-	step := max(r.first, r.first+int(at.Sub(r.start)/StepTime))
+	step := r.first + max(0, int(at.Sub(r.start)/StepTime))
 	if r.total > 0 {
 		return min(step, r.total)
 	}

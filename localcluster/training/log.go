@@ -104,8 +104,12 @@ func (l *Log) ending(exitCode int) string {
 // Stop ends a log whose Pod was stopped, and had time to save its work or not.
 func (l *Log) Stop(at time.Time, saves bool) {
 	l.end = at
-	if saves && l.trains {
-		l.closing = append(l.closing, saved(l.Step(at)))
+	if !l.trains {
+		l.closing = []string{"stopped"}
+		return
+	}
+	if saves {
+		l.closing = []string{saved(l.Step(at))}
 	}
 	l.closing = append(l.closing, fmt.Sprintf("stopped at step %d", l.Step(at)))
 }

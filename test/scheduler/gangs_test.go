@@ -20,7 +20,8 @@ import (
 
 const (
 	durationAnnotation = "simulation.falldio.com/duration"
-	// checkpointTimeAnnotation with the value forever keeps the program from answering requests for a checkpoint: tests do.
+	// checkpointTimeAnnotation with the value forever keeps the program from answering requests for a checkpoint: the
+	// tests do.
 	checkpointTimeAnnotation = "simulation.falldio.com/checkpoint-time"
 	// infeasibleLabel marks Pods that must never be scheduled.
 	infeasibleLabel = "test.falldio.com/infeasible"

@@ -92,6 +92,10 @@ func apiServerArgs(l layout, p ports) []string {
 		"--anonymous-auth=false",
 		authorizationMode,
 		"--allow-privileged",
+		"--kubelet-client-certificate=" + l.pki(pkiKubeletClient) + ".crt",
+		"--kubelet-client-key=" + l.pki(pkiKubeletClient) + ".key",
+		// Simulated nodes have such an address: that of this machine.
+		"--kubelet-preferred-address-types=InternalDNS,Hostname,InternalIP",
 		"--etcd-servers=https://" + address(p.etcd),
 		"--etcd-cafile=" + l.pki(pkiEtcdAuthority) + ".crt",
 		"--etcd-certfile=" + l.pki(pkiEtcdClient) + ".crt",

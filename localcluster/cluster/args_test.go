@@ -35,6 +35,10 @@ func TestComponentsGetTheirArguments(t *testing.T) {
 			apiServerArgs(testLayout, testPorts),
 			[]string{"--authorization-mode=RBAC", "--anonymous-auth=false", "--secure-port=3", "--bind-address=127.0.0.1", "--etcd-servers=https://127.0.0.1:1"},
 		},
+		"the API server reads logs from localcluster itself": {
+			apiServerArgs(testLayout, testPorts),
+			[]string{"--kubelet-client-certificate=/dir/pki/kubelet-client.crt", "--kubelet-client-key=/dir/pki/kubelet-client.key", "--kubelet-preferred-address-types=InternalDNS,Hostname,InternalIP"},
+		},
 		"no audit log without a path": {
 			auditArgs(testLayout, ""), nil,
 		},

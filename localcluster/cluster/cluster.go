@@ -73,6 +73,12 @@ func (c *cluster) start(ctx context.Context) error {
 	if err := c.prepare(); err != nil {
 		return err
 	}
+	if err := c.inTime(ctx, c.startStorage); err != nil {
+		return err
+	}
+	if err := c.startKubelet(ctx); err != nil {
+		return err
+	}
 	if err := c.inTime(ctx, c.startPage); err != nil {
 		return err
 	}
@@ -94,9 +100,6 @@ func (c *cluster) inTime(ctx context.Context, start func(context.Context) error)
 
 // startPage starts what the page shows first, the nodes and their GPUs, and the page.
 func (c *cluster) startPage(ctx context.Context) error {
-	if err := c.startStorage(ctx); err != nil {
-		return err
-	}
 	// Our resources are there before the controllers: the garbage collector discovers new ones only every 30 seconds.
 	if err := together(ctx, c.startNodes, c.install); err != nil {
 		return err
@@ -210,6 +213,9 @@ func (c *cluster) startNodes(ctx context.Context) error {
 		return err
 	}
 	nodes := c.options.Profile.Nodes(c.release)
+	for _, node := range nodes {
+		c.reachKubelet(node)
+	}
 	if err := createNodes(ctx, c.client.CoreV1().Nodes(), nodes); err != nil {
 		return err
 	}

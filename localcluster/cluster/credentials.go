@@ -51,6 +51,7 @@ func writeServerKeys(l layout, authority, etcdAuthority *pki.Authority) error {
 		{pkiEtcdServer, etcdAuthority, pki.LoopbackServer("etcd")},
 		{pkiEtcdClient, etcdAuthority, pki.Identity{CommonName: "kube-apiserver"}},
 		{pkiServer, authority, pki.LoopbackServer("localcluster", firstServiceIP)},
+		{pkiKubeletClient, authority, pki.KubeletClient},
 	}
 	for _, pair := range pairs {
 		keys, err := pair.issuer.Issue(pair.identity)

@@ -50,6 +50,7 @@ const (
 	pkiEtcdServer         = "etcd-server"
 	pkiEtcdClient         = "etcd-client"
 	pkiServer             = "server"
+	pkiKubeletClient      = "kubelet-client"
 	pkiServiceAccountKeys = "service-accounts"
 )
 

@@ -25,11 +25,11 @@ const (
 // ports are the ports of the cluster's servers on the loopback interface, for
 // the life of the cluster.
 type ports struct {
-	etcd, etcdPeer, apiServer, controllerManager, scheduler, kwok, gpuController, nodeAgent, dashboard, journal int
+	etcd, etcdPeer, apiServer, controllerManager, scheduler, kwok, kubelet, gpuController, nodeAgent, dashboard, journal int
 }
 
 func (p *ports) all() []*int {
-	return []*int{&p.etcd, &p.etcdPeer, &p.apiServer, &p.controllerManager, &p.scheduler, &p.kwok, &p.gpuController, &p.nodeAgent, &p.dashboard, &p.journal}
+	return []*int{&p.etcd, &p.etcdPeer, &p.apiServer, &p.controllerManager, &p.scheduler, &p.kwok, &p.kubelet, &p.gpuController, &p.nodeAgent, &p.dashboard, &p.journal}
 }
 
 // freePorts chooses ports that are free now.

@@ -10,6 +10,8 @@ var (
 	Admin             = Identity{CommonName: "localcluster-admin", Organizations: []string{"system:masters"}}
 	ControllerManager = Identity{CommonName: "system:kube-controller-manager"}
 	Scheduler         = Identity{CommonName: "system:kube-scheduler"}
+	// KubeletClient is the API server as it connects to kubelets.
+	KubeletClient = Identity{CommonName: "kube-apiserver-kubelet-client"}
 	// KWOK simulates all kubelets at once. No role fits that, and its rights are
 	// not under test.
 	KWOK = Identity{CommonName: "kwok", Organizations: []string{"system:masters"}}

@@ -41,6 +41,15 @@ const (
 	// AnnotationStuckUntil is written by the simulation when a Pod with AnnotationStuckFor is stuck: the moment at
 	// which it will start. It outlives a restart of KWOK. Changing it changes the start.
 	AnnotationStuckUntil = "simulation.falldio.com/stuck-until"
+	// AnnotationCheckpointTime is how long the program of a Pod takes to save its work when it is asked to (see
+	// v1.CheckpointSignal), as a Go duration, or DurationForever: it does not answer. The default is 1 s.
+	AnnotationCheckpointTime = "simulation.falldio.com/checkpoint-time"
+	// AnnotationCheckpoints is written by the simulation: when the program has saved its work, as times separated by
+	// commas.
+	AnnotationCheckpoints = "simulation.falldio.com/checkpoints"
+	// AnnotationFirstStep is written by the simulation on a Pod whose predecessor has saved its work: the step from
+	// which it goes on.
+	AnnotationFirstStep = "simulation.falldio.com/first-step"
 	// AnnotationProddedAt is set on Pods that KWOK has missed after a restart: any
 	// change makes it process them.
 	AnnotationProddedAt = "simulation.falldio.com/prodded-at"

@@ -75,6 +75,14 @@ func values(config Config) map[string]any {
 		"Refusal": AnnotationRefusal, "DefaultRefusal": DefaultRefusal, "Refusals": refusals,
 		"StuckIn": AnnotationStuckIn, "StuckInMount": StuckInMount, "StuckInImage": StuckInImage,
 		"StuckOn": AnnotationStuckOn, "StuckFor": AnnotationStuckFor, "StuckUntil": AnnotationStuckUntil,
+		"Saving": saving(), "CheckpointTime": AnnotationCheckpointTime, "Checkpoints": AnnotationCheckpoints, "LastCheckpoint": v1.AnnotationLastCheckpoint,
 		"LabelTask": v1.LabelTask, "LabelAttempt": v1.LabelAttempt,
 	}
+}
+
+// saving returns a jq expression for whether the program of a Pod saves its work: it was asked to, and has not done so
+// since. Times in UTC are in the order of their texts.
+func saving() string {
+	return fmt.Sprintf(`.metadata.annotations // {} | .[%q] != null and .[%q] != %q and (.[%q] // "") > (.[%q] // "")`,
+		v1.AnnotationCheckpointTimeout, AnnotationCheckpointTime, DurationForever, v1.AnnotationCheckpointRequested, v1.AnnotationLastCheckpoint)
 }

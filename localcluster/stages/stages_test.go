@@ -34,7 +34,7 @@ func TestRenderGivesValidDocumentsWithoutLeftovers(t *testing.T) {
 		}
 		kinds[object.Kind]++
 	}
-	if diff := cmp.Diff(map[string]int{"KwokConfiguration": 1, "Stage": 12}, kinds); diff != "" {
+	if diff := cmp.Diff(map[string]int{"KwokConfiguration": 1, "Stage": 13}, kinds); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
 }
@@ -193,13 +193,14 @@ func TestAPodsStatusIsLikeTheKubelets(t *testing.T) {
 		"PodScheduled": "True", "PodReadyToStartContainers": "True", "Initialized": "True", "ContainersReady": "True", "Ready": "True",
 	})
 
+	running.Status.StartTime = new(metav1.NewTime(running.Status.StartTime.Add(-time.Minute))) // it was stuck
 	over := simulation.play(t, running)
 	container = over.Status.ContainerStatuses[0]
 	if container.Ready || container.State.Running != nil || container.State.Terminated == nil {
 		t.Fatalf("container %+v", container)
 	}
 	// Times lose their fractions of a second in JSON.
-	if got, want := container.State.Terminated.StartedAt.Time, running.Status.StartTime.Truncate(time.Second); !got.Equal(want) {
+	if got, want := container.State.Terminated.StartedAt.Time, running.Status.ContainerStatuses[0].State.Running.StartedAt.Truncate(time.Second); !got.Equal(want) {
 		t.Errorf("started at %v, want %v", got, want)
 	}
 	if container.State.Terminated.FinishedAt.IsZero() {
@@ -326,6 +327,42 @@ func TestPodsThatAreStuckSayWhy(t *testing.T) {
 		if event.InvolvedObject.UID != pod.UID || event.Namespace != pod.Namespace || event.Source.Host != "n" || event.LastTimestamp.IsZero() {
 			t.Errorf("%s: the Event is %+v", name, event)
 		}
+	}
+}
+
+func TestPodsSaveTheirWorkWhenTheyAreAskedTo(t *testing.T) {
+	const earlier, asked, later = "2026-07-01T12:00:00Z", "2026-07-01T12:00:01Z", "2026-07-01T12:00:02Z"
+	tests := map[string]struct {
+		annotations map[string]string
+		want        string
+	}{
+		"asked for the first time": {sim(v1.AnnotationCheckpointTimeout, "60", v1.AnnotationCheckpointRequested, asked), "pod-save"},
+		"asked again":              {sim(v1.AnnotationCheckpointTimeout, "60", v1.AnnotationCheckpointRequested, asked, v1.AnnotationLastCheckpoint, earlier), "pod-save"},
+		"it has saved since":       {sim(v1.AnnotationCheckpointTimeout, "60", v1.AnnotationCheckpointRequested, asked, v1.AnnotationLastCheckpoint, later), "pod-finish"},
+		"it has saved at once":     {sim(v1.AnnotationCheckpointTimeout, "60", v1.AnnotationCheckpointRequested, asked, v1.AnnotationLastCheckpoint, asked), "pod-finish"},
+		"it was not asked":         {sim(v1.AnnotationCheckpointTimeout, "60"), "pod-finish"},
+		"it can't save":            {sim(v1.AnnotationCheckpointRequested, asked), "pod-finish"},
+		"it does not answer":       {sim(v1.AnnotationCheckpointTimeout, "60", v1.AnnotationCheckpointRequested, asked, AnnotationCheckpointTime, DurationForever), "pod-finish"},
+	}
+	simulation := newSimulation(t)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			running := simulation.play(t, boundPod(task("0"), test.annotations, corev1.RestartPolicyNever))
+			if diff := cmp.Diff([]string{test.want}, simulation.match(t, "Pod", running)); diff != "" {
+				t.Errorf("stages (-want +got):\n%s", diff)
+			}
+		})
+	}
+	running := simulation.play(t, boundPod(task("0"), sim(v1.AnnotationCheckpointTimeout, "60", v1.AnnotationCheckpointRequested, asked), corev1.RestartPolicyNever))
+	once := simulation.play(t, running)
+	if names := simulation.match(t, "Pod", once); len(names) != 1 || names[0] != "pod-finish" {
+		t.Errorf("the Pod that has saved its work would play %v", names)
+	}
+	once.Annotations[v1.AnnotationCheckpointRequested] = "2999-01-01T00:00:00Z"
+	twice := simulation.play(t, once)
+	times := strings.Split(twice.Annotations[AnnotationCheckpoints], ",")
+	if len(times) != 2 || times[0] != once.Annotations[AnnotationCheckpoints] {
+		t.Errorf("it has saved its work at %v, before at %s", times, once.Annotations[AnnotationCheckpoints])
 	}
 }
 

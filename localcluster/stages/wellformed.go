@@ -28,6 +28,7 @@ func wellFormed() string {
 		{AnnotationRefusal, listForm(Refusals()...)},
 		{AnnotationStuckIn, listForm(StuckInMount, StuckInImage)},
 		{AnnotationStuckFor, stuckForForm},
+		{AnnotationCheckpointTime, durationForm},
 	}
 	conditions := make([]string, 0, len(forms))
 	for _, f := range forms {

@@ -251,7 +251,7 @@ func TestATaskSavesItsWorkBeforeItIsPreempted(t *testing.T) {
 	t.Parallel()
 	s := newSuiteWithController(t)
 	own := s.addNode("only", 4)
-	low := newTask("low", 1, "forever")
+	low := newTask("low", 1, "forever", "simulation.falldio.com/checkpoint-time", "forever")
 	low.Spec.GPU, low.Spec.GPUAmount, low.Spec.Priority = own.Labels[v1.LabelGPUModel], "4", "gpu-low-priority"
 	low.Spec.Checkpoint = &v1.Checkpoint{Mode: v1.CheckpointSignal, TimeoutSeconds: ptr.To[int32](3600)}
 	s.create(low)

@@ -20,6 +20,9 @@ import (
 
 const (
 	durationAnnotation = "simulation.falldio.com/duration"
+	// checkpointTimeAnnotation with the value forever keeps the program from answering requests for a checkpoint: the
+	// tests do.
+	checkpointTimeAnnotation = "simulation.falldio.com/checkpoint-time"
 	// infeasibleLabel marks Pods that must never be scheduled.
 	infeasibleLabel = "test.falldio.com/infeasible"
 	// poolLabel is the pool of a Pod's scheduler. The names of the pool's nodes contain
@@ -89,7 +92,7 @@ func (g *gang) podLabels() map[string]string {
 }
 
 func (g *gang) annotations() map[string]string {
-	annotations := map[string]string{durationAnnotation: g.duration}
+	annotations := map[string]string{durationAnnotation: g.duration, checkpointTimeAnnotation: forever}
 	if g.level != "" {
 		annotations[v1.AnnotationTopologyLevel] = g.level
 		annotations[v1.AnnotationTopologyMode] = string(g.mode())
@@ -224,7 +227,7 @@ func (s *suite) task(g gang) *v1.GPUTask {
 			GPU: g.model, GPUAmount: strconv.Itoa(g.gpus), CPU: g.cpu, Priority: g.priority,
 			Replicas: new(int32(g.pods)), Checkpoint: g.checkpoint,
 			Template: &corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: g.podLabels(), Annotations: map[string]string{durationAnnotation: g.duration}},
+				ObjectMeta: metav1.ObjectMeta{Labels: g.podLabels(), Annotations: map[string]string{durationAnnotation: g.duration, checkpointTimeAnnotation: forever}},
 				Spec: corev1.PodSpec{
 					SchedulerName: g.scheduler, NodeSelector: s.nodeSelector(g), Tolerations: g.tolerations(), TerminationGracePeriodSeconds: ptr.To[int64](1),
 					Containers: []corev1.Container{{Name: v1.ContainerName, Image: "x"}},

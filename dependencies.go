@@ -97,6 +97,8 @@ type clients struct {
 	// dynamic and discovery are for APIs that the cluster may lack; nil in tests without them.
 	dynamic   dynamic.Interface
 	discovery informer.Discoverer
+	// unreadable is what none of them may read.
+	unreadable unreadable
 }
 
 // newClients returns clients that write only while the guard's process leads.

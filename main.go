@@ -54,6 +54,12 @@ func runController(ctx context.Context, opts *options) error {
 	if err != nil {
 		return err
 	}
+	if clients.unreadable, err = findUnreadable(ctx, opts.namespace, clients.lease.AuthorizationV1().SelfSubjectAccessReviews()); err != nil {
+		return err
+	}
+	if clients.unreadable.plans {
+		opts.rescheduling.Period = 0
+	}
 	recorder, err := newRecorder(ctx, clients)
 	if err != nil {
 		return err

@@ -118,8 +118,11 @@ func TestTheChartInstallsWhatOverlaysInstall(t *testing.T) {
 func overlay(t *testing.T, text string) []*unstructured.Unstructured {
 	t.Helper()
 	folder := t.TempDir()
-	root, err := filepath.Rel(folder, programs.Root())
+	root, err := filepath.Abs(programs.Root())
 	if err != nil {
+		t.Fatal(err)
+	}
+	if root, err = filepath.Rel(folder, root); err != nil { // kustomize takes no other paths
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(strings.ReplaceAll(text, "ROOT", root)), 0o600); err != nil {

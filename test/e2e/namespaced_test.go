@@ -24,8 +24,11 @@ import (
 func (s *suite) installInNamespace() []string {
 	s.Helper()
 	folder := s.TempDir()
-	source, err := filepath.Rel(folder, filepath.Join(programs.Root(), "artifacts", "namespaced"))
+	source, err := filepath.Abs(filepath.Join(programs.Root(), "artifacts", "namespaced"))
 	if err != nil {
+		s.Fatal(err)
+	}
+	if source, err = filepath.Rel(folder, source); err != nil { // kustomize takes no other paths
 		s.Fatal(err)
 	}
 	text := fmt.Sprintf("namespace: %s\nresources: [%s]\n", s.namespace, source)
@@ -60,11 +63,6 @@ func TestAControllerOfOneNamespaceNeedsNoRightOutsideOfIt(t *testing.T) {
 	s.create(gang)
 	s.waitForPhase("gang", v1.PhaseSucceeded)
 
-	refused := newTask("refused", 1, "1s")
-	refused.Spec.Priority = "missing"
-	s.create(refused)
-	s.waitForMessage("refused", "missing")
-
 	s.create(newTask("evicted", 1, "forever"))
 	s.waitForPhase("evicted", v1.PhaseRunning)
 	before := s.podsOf("evicted")[0]
@@ -88,6 +86,10 @@ func TestAControllerOfOneNamespaceNeedsNoRightOutsideOfIt(t *testing.T) {
 	if log := c.log.String(); strings.Contains(log, "forbidden") {
 		t.Error("the log mentions requests that were refused")
 	}
+	refused := newTask("refused", 1, "1s")
+	refused.Spec.Priority = "missing"
+	s.create(refused)
+	s.waitForMessage("refused", "missing")
 	for _, sentence := range []string{"a node is not ready", "are tried again every minute", "GPUQueues allow are not enforced", "no Pods are moved"} {
 		if log := c.log.String(); strings.Count(log, sentence) != 1 {
 			t.Errorf("the log says %d times, want once, what is left out: %s", strings.Count(log, sentence), sentence)

@@ -5,17 +5,21 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/klog/v2"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
+
+// askAgain is how soon a question is repeated that the API server has not answered.
+const askAgain = time.Second
 
 // unreadable is what a controller of one namespace may not read outside of it, and so does not ask for.
 type unreadable struct {
@@ -73,13 +77,19 @@ func findUnreadable(ctx context.Context, namespace string, reviews authorization
 	return u, nil
 }
 
-func mayList(ctx context.Context, resource schema.GroupResource, reviews authorizationclient.SelfSubjectAccessReviewInterface) (bool, error) {
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+// mayList asks until the API server answers. It fails if ctx ends first.
+func mayList(ctx context.Context, resource schema.GroupResource, reviews authorizationclient.SelfSubjectAccessReviewInterface) (allowed bool, err error) {
+	asked := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: resource.Group, Resource: resource.Resource},
 	}}
-	review, err := reviews.Create(ctx, review, metav1.CreateOptions{})
-	if err != nil {
-		return false, fmt.Errorf("asking for the right to list %s: %w", resource, err)
-	}
-	return review.Status.Allowed, nil
+	err = wait.PollUntilContextCancel(ctx, askAgain, true, func(ctx context.Context) (bool, error) {
+		review, err := reviews.Create(ctx, asked, metav1.CreateOptions{})
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Whether this controller may list something outside of its namespace is not known; trying again", "resource", resource)
+			return false, nil
+		}
+		allowed = review.Status.Allowed
+		return true, nil
+	})
+	return allowed, err
 }

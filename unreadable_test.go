@@ -24,6 +24,9 @@ import (
 func readable(ctx context.Context, namespace string, resources ...string) (unreadable, int, error) {
 	kube := kubefake.NewClientset()
 	kube.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if len(kube.Actions()) == 1 {
+			return true, nil, errors.New("the API server is starting")
+		}
 		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
 		asked := review.Spec.ResourceAttributes
 		if asked.Namespace != "" || asked.Verb != "list" {

@@ -52,8 +52,8 @@ func (u *unreadable) scopes() []scope {
 	}
 }
 
-// findUnreadable asks the API server what a controller of one namespace may not read, and logs it. One of all namespaces
-// has all rights that it needs.
+// findUnreadable asks the API server what a controller of one namespace may not read, and logs it. One of all
+// namespaces has all rights that it needs.
 func findUnreadable(ctx context.Context, namespace string, reviews authorizationclient.SelfSubjectAccessReviewInterface) (u unreadable, err error) {
 	if namespace == "" {
 		return u, nil

@@ -131,7 +131,7 @@ func overlay(t *testing.T, text string) []*unstructured.Unstructured {
 	return kustomize(t, folder)
 }
 
-// resolveNamespace replaces the variable with the namespace of the Pod, which Helm knows, in the arguments of a workload.
+// resolveNamespace replaces the variable with the namespace of the Pod, which Helm knows, in a workload's arguments.
 func resolveNamespace(t *testing.T, object map[string]any, namespace string) {
 	t.Helper()
 	workload := &unstructured.Unstructured{Object: object}

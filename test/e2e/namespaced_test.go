@@ -49,8 +49,8 @@ func (s *suite) installInNamespace() []string {
 
 var refusedRequests = regexp.MustCompile(`(?m)^rest_client_requests_total\{code="40[13]".*$`)
 
-// TestAControllerOfOneNamespaceNeedsNoRightOutsideOfIt: it does its work with what artifacts/namespaced grants, and asks
-// for nothing more.
+// TestAControllerOfOneNamespaceNeedsNoRightOutsideOfIt: it does its work with what artifacts/namespaced grants, and
+// asks for nothing more.
 func TestAControllerOfOneNamespaceNeedsNoRightOutsideOfIt(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)

@@ -18,7 +18,7 @@ import (
 
 // Options say which certificate a server shows.
 type Options struct {
-	// CertFile and KeyFile are the files; without them a certificate with the name Name is made, which no client trusts.
+	// CertFile and KeyFile are the files; without them a certificate with the name Name is made, which nobody trusts.
 	CertFile, KeyFile string
 	Name              string
 	Clock             clock.PassiveClock

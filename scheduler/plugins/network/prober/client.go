@@ -42,7 +42,7 @@ func newClient(timeout time.Duration) *client {
 		Transport: &http.Transport{
 			DialContext: dialer.DialContext, TLSHandshakeTimeout: timeout, MaxResponseHeaderBytes: maxHeaderBytes,
 			MaxIdleConns: maxIdle, MaxIdleConnsPerHost: maxIdlePerAgent, IdleConnTimeout: idleTimeout,
-			// Agents with --metrics-secure make their own certificates. They are sent nothing secret, and believed as over HTTP.
+			// Agents with --metrics-secure make their own certificates. They are sent nothing secret.
 			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true},
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

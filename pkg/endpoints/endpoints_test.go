@@ -180,7 +180,7 @@ func TestALongRequestDoesNotKeepAProgramFromEnding(t *testing.T) {
 	failed := make(chan error, 1)
 	_ = get(t, "http://"+address+"/healthz").Body.Close() // it listens
 	go func() {
-		answer, err := http.Get("http://" + address + "/long") //nolint:noctx // it is cut off
+		answer, err := http.Get("http://" + address + "/long")
 		if err == nil {
 			err = answer.Body.Close()
 		}

@@ -32,7 +32,7 @@ func newAdmissions(deps *dependencies, opts *options, changed func(task cache.Ob
 		Namespace:     opts.namespace,
 		Pods:          opts.tasks.Pods,
 		Classes:       classes.Lister(),
-		ClassesSynced: classes.Informer().HasSynced,
+		ClassesSynced: func() bool { return deps.clients.unreadable.causes || classes.Informer().HasSynced() },
 		Changed:       changed,
 		AllChanged:    allChanged,
 	})

@@ -10,10 +10,10 @@ import (
 	"errors"
 	"net/http"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -54,6 +54,12 @@ func runController(ctx context.Context, opts *options) error {
 	if err != nil {
 		return err
 	}
+	if clients.unreadable, err = findUnreadable(ctx, opts.namespace, clients.lease.AuthorizationV1().SelfSubjectAccessReviews()); err != nil {
+		return err
+	}
+	if clients.unreadable.plans {
+		opts.rescheduling.Period = 0
+	}
 	recorder, err := newRecorder(ctx, clients)
 	if err != nil {
 		return err
@@ -63,7 +69,10 @@ func runController(ctx context.Context, opts *options) error {
 		return err
 	}
 	leaderHealth := leaderelection.NewLeaderHealthzAdaptor(leaderTimeout)
-	server := newServer(opts.metricsBindAddress, process.metrics, &process.ready, leaderHealth.Check)
+	server, err := newServer(opts, config, process, leaderHealth.Check)
+	if err != nil {
+		return err
+	}
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(ctx) })
@@ -80,11 +89,12 @@ func runController(ctx context.Context, opts *options) error {
 	return group.Wait()
 }
 
-// newServer serves at address, or nowhere if that is "0" or empty. alive is
-// the leader election's health check.
-func newServer(address string, metrics *controllerMetrics, ready *atomic.Bool, alive endpoints.Check) *endpoints.Server {
-	return endpoints.New("metrics-bind-address", address, metrics.handler(), alive, func(*http.Request) error {
-		if !ready.Load() {
+// newServer returns what serves metrics and health; alive is the leader election's health check. A standby serves, too,
+// and so asks the API server of a configuration that is not only for the leader.
+func newServer(opts *options, kube *rest.Config, process *process, alive endpoints.Check) (*endpoints.Server, error) {
+	settings := endpoints.Settings{Options: opts.endpoints, Flag: "metrics-bind-address", Address: opts.metricsBindAddress, Kube: kube}
+	return endpoints.New(settings, process.metrics.handler(), alive, func(*http.Request) error {
+		if !process.ready.Load() {
 			return errors.New("the caches have not synced yet")
 		}
 		return nil

@@ -22,7 +22,10 @@ func TestServer(t *testing.T) {
 	f.metrics.podsCreated.Add(3)
 
 	var unhealthy error
-	server := newServer("", f.metrics, &f.process.ready, func(*http.Request) error { return unhealthy })
+	server, err := newServer(newOptions(), nil, f.process, func(*http.Request) error { return unhealthy })
+	if err != nil {
+		t.Fatal(err)
+	}
 	get := func(path string) (int, string) {
 		answer := httptest.NewRecorder()
 		server.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))

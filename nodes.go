@@ -31,6 +31,9 @@ const parallelReads = 16
 // notReady returns the nodes that are not ready on which a Pod of a task does not stop, does not begin or is not ready.
 // They are read from the API server: Pods rarely take longer than they may, and nodes are rarely not ready.
 func (d *dependencies) notReady(ctx context.Context, pods []*corev1.Pod) map[string]*podfacts.NotReady {
+	if d.clients.unreadable.nodes {
+		return nil
+	}
 	var names []string
 	for _, pod := range pods {
 		if gputask.NodeMayBeNotReady(pod, d.clock.Now()) {
@@ -70,6 +73,9 @@ func (d *dependencies) evictedFor(ctx context.Context, task types.UID, pod *core
 	if d.rescheduling.Moves(task) {
 		return v1.InterruptionMoved
 	}
+	if d.clients.unreadable.nodes {
+		return v1.InterruptionEvicted
+	}
 	node, err := d.clients.kube.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
 	if err == nil && node.Spec.Unschedulable {
 		return v1.InterruptionDrained
@@ -81,6 +87,9 @@ func (d *dependencies) evictedFor(ctx context.Context, task types.UID, pod *core
 // they are now. If the API server does not say, there may be. It is asked about tasks that fail
 // otherwise only, so Nodes need not be cached for it.
 func (d *dependencies) otherNodes(ctx context.Context, pod *corev1.Pod, than []string) bool {
+	if d.clients.unreadable.nodes {
+		return true
+	}
 	nodes, err := d.clients.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"}) // from the API server's cache
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Whether other nodes are left for a task that nodes refuse is not known")

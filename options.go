@@ -16,6 +16,7 @@ import (
 	"falldio.github.io/gpu-controller/accounting"
 	"falldio.github.io/gpu-controller/admissioncheck"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/endpoints"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/program"
 	"falldio.github.io/gpu-controller/pkg/restconfig"
@@ -33,6 +34,7 @@ type options struct {
 	qps                float32
 	burst              int
 	metricsBindAddress string
+	endpoints          endpoints.Options
 	rescheduling       rescheduler.Options
 	gpuFit             admissioncheck.Options
 	queues             queues.Options
@@ -95,6 +97,7 @@ func (o *options) addOwnFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.burst, "kube-api-burst", o.burst, "requests to the API server in a burst")
 	flags.StringVar(&o.metricsBindAddress, "metrics-bind-address", o.metricsBindAddress,
 		"address of /metrics, /healthz and /readyz; 0 for none")
+	o.endpoints.AddFlags(flags)
 	flags.StringVar(&o.tasks.Pods.Image, "default-image", o.tasks.Pods.Image,
 		"image of the task's container if the GPUTask names none")
 	flags.StringVar(&o.tasks.Pods.SchedulerName, "default-scheduler", o.tasks.Pods.SchedulerName,
@@ -121,6 +124,7 @@ func (o *options) check(args []string, require func(holds bool, format string, v
 	require(len(args) == 0, "unexpected arguments %q: all settings are flags", args)
 	require(o.workers > 0, "--workers=%d: must be at least 1", o.workers)
 	require(o.qps > 0, "--kube-api-qps=%v: must be greater than 0", o.qps)
+	o.endpoints.Validate(require)
 	require(o.burst > 0, "--kube-api-burst=%d: must be at least 1", o.burst)
 	require(!o.gpuFit.Enabled || o.namespace == "", "--kueue-gpu-fit: the check is about the Workloads of all namespaces: leave out --namespace=%s", o.namespace)
 	require(o.remediation.Effect == "" || o.namespace == "", "--taint-unhealthy-gpus=%s: Nodes belong to no namespace: leave out --namespace=%s", o.remediation.Effect, o.namespace)

@@ -112,11 +112,13 @@ func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Du
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, p.controller.synced...) {
 		return false
 	}
-	go p.queues.Run(ctx)
+	if !p.clients.unreadable.queues {
+		go p.queues.Run(ctx)
+		p.queues.WaitUntilKnown(ctx, queueSyncTimeout)
+	}
 	if p.rescheduler != nil {
 		p.rescheduler.WaitForMovePlans(ctx, reschedulerTimeout)
 	}
-	p.queues.WaitUntilKnown(ctx, queueSyncTimeout)
 	p.ready.Store(true)
 	return true
 }
@@ -124,8 +126,10 @@ func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Du
 // work runs all parts until ctx ends and all work in progress is done.
 func (p *process) work(ctx context.Context) {
 	p.refusalInformers.StartWithContext(ctx)
-	p.clusterInformers.StartWithContext(ctx)
-	p.awaitNamespaces(ctx)
+	if !p.clients.unreadable.causes {
+		p.clusterInformers.StartWithContext(ctx)
+		p.awaitNamespaces(ctx)
+	}
 	var working sync.WaitGroup
 	for _, part := range p.parts {
 		working.Go(func() { part.Run(ctx) })

@@ -15,6 +15,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/settings"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi/nvidia"
+	"falldio.github.io/gpu-controller/pkg/endpoints"
 	"falldio.github.io/gpu-controller/pkg/program"
 )
 
@@ -36,6 +37,7 @@ type options struct {
 	nvidia           nvidia.Options
 	kubeletDirectory string
 	bindAddress      string
+	endpoints        endpoints.Options
 }
 
 func newOptions() *options {
@@ -60,6 +62,7 @@ func (o *options) flags() *pflag.FlagSet {
 	flags.StringVar(&o.impersonate, "as", o.impersonate,
 		"user to act as, as a token that is bound to the Node would; for tests of the driver's rights with credentials that may impersonate")
 	flags.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "address of /metrics, /healthz and /readyz; 0 for none")
+	o.endpoints.AddFlags(flags)
 	flags.StringVar(&o.model, "gpu-model", o.model, "attribute model of the GPUs; by default it is made of what the driver says")
 	flags.StringVar(&o.taintEffect, "taint-effect", o.taintEffect,
 		"effect of the taint on an unhealthy GPU: NoSchedule (no claim gets it), or NoExecute (Pods that have it are evicted, too, unless their claims tolerate the taint)")
@@ -85,6 +88,7 @@ func (o *options) complete(args []string) error {
 	for _, problem := range validation.IsValidLabelValue(o.model) {
 		require(false, "--gpu-model=%s: %s", o.model, problem)
 	}
+	o.endpoints.Validate(require)
 	problems.Absolute("kubelet-directory", o.kubeletDirectory)
 	problems.Absolute("cdi-spec-dir", o.cdiSpecDir)
 	o.nvidia.Check(&problems)

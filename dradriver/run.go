@@ -65,13 +65,15 @@ func run(ctx context.Context, opts *options) error {
 		group.Go(func() error { return n.run(ctx) })
 	}
 	group.Go(func() error { return sources.readFaults(ctx) })
-	group.Go(func() error {
-		server := endpoints.New("bind-address", opts.bindAddress, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), healthy, ready)
-		if opts.Simulated() {
-			server.Handle("POST /simulation/faults", endpoints.OnlyLoopback(sources.simulated.Handler()))
-		}
-		return server.Serve(ctx)
-	})
+	settings := endpoints.Settings{Options: opts.endpoints, Flag: "bind-address", Address: opts.bindAddress, Kube: config}
+	server, err := endpoints.New(settings, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), healthy, ready)
+	if err != nil {
+		return err
+	}
+	if opts.Simulated() {
+		server.Handle("POST /simulation/faults", endpoints.OnlyLoopback(sources.simulated.Handler()))
+	}
+	group.Go(func() error { return server.Serve(ctx) })
 	return group.Wait()
 }
 

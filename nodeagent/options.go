@@ -21,6 +21,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/resource"
 	"falldio.github.io/gpu-controller/nodeagent/node/labels"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/endpoints"
 	"falldio.github.io/gpu-controller/pkg/program"
 )
 
@@ -43,6 +44,7 @@ type options struct {
 	cleanUpOnExit bool
 
 	bindAddress string
+	endpoints   endpoints.Options
 	dcgmNames   bool
 	// processMetrics says of which GPUs the processes are read.
 	processMetrics string
@@ -135,6 +137,7 @@ func (o *options) publishFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.labelInterval, "label-interval", o.labelInterval, "minimum time between two writes of the Node's labels; changes of the GPUs' number and health do not wait")
 	flags.BoolVar(&o.cleanUpOnExit, "clean-up-on-exit", o.cleanUpOnExit, "remove labels, annotation and condition from the Node on exit")
 	flags.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "address of /metrics, /healthz, /readyz and /probe; 0 for none")
+	o.endpoints.AddFlags(flags)
 	flags.BoolVar(&o.dcgmNames, "dcgm-names", o.dcgmNames, "export metrics under the names of NVIDIA's dcgm-exporter as well")
 	flags.StringVar(&o.processMetrics, "process-metrics", o.processMetrics,
 		"of which GPUs to measure what each container uses: shared (by several containers, or given out in shares), all (that containers hold), or off; the agent must see the node's processes (hostPID)")
@@ -168,6 +171,7 @@ func (o *options) complete(args []string) error {
 	require(o.expectedGPUs >= 0, "--expected-gpus=%d: must not be negative", o.expectedGPUs)
 	require(o.expectedGPUs == 0 || o.SimulatedNodes == "", "--expected-gpus: has no meaning with --simulated-nodes, which may have different numbers of GPUs")
 	require(o.pcieInterval >= 0, "--pcie-interval=%v: must not be negative", o.pcieInterval)
+	o.endpoints.Validate(require)
 	problems.Absolute("kubelet-directory", o.kubeletDirectory)
 	require(o.labelInterval >= 0, "--label-interval=%v: must not be negative", o.labelInterval)
 	for _, problem := range validation.IsValidLabelValue(o.labels.Model) {

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/robfig/cron/v3"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -65,8 +66,12 @@ func run(ctx context.Context, opts *options) error {
 }
 
 func (p *process) work(ctx context.Context, clients *clients) error {
+	server, err := p.server(clients.config)
+	if err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return p.server().Serve(ctx) })
+	group.Go(func() error { return server.Serve(ctx) })
 	group.Go(func() error {
 		return publish.WatchNodes(ctx, clients.metadata, p.views(), func() { close(p.synced) })
 	})
@@ -126,7 +131,7 @@ func (p *process) jobs(ctx context.Context) *jobs {
 }
 
 // server serves metrics and health. It accepts faults only from this machine.
-func (p *process) server() *endpoints.Server {
+func (p *process) server(kube *rest.Config) (*endpoints.Server, error) {
 	registry := prometheus.NewRegistry()
 	nodes := make([]*metrics.Node, 0, len(p.agents))
 	for _, agent := range p.agents {
@@ -138,12 +143,16 @@ func (p *process) server() *endpoints.Server {
 		metrics.NewCollector(p.clock, p.opts.dcgmNames, nodes...),
 		p.probes.Collector(),
 	)
-	server := endpoints.New("bind-address", p.opts.bindAddress, promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}), p.alive, p.ready)
+	settings := endpoints.Settings{Options: p.opts.endpoints, Flag: "bind-address", Address: p.opts.bindAddress, Kube: kube}
+	server, err := endpoints.New(settings, promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}), p.alive, p.ready)
+	if err != nil {
+		return nil, err
+	}
 	server.Handle("GET "+endpoints.ProbePath, p.probes)
 	if len(p.sources) > 0 {
 		server.Handle("POST /simulation/faults", endpoints.OnlyLoopback(p.sources.Handler()))
 	}
-	return server
+	return server, nil
 }
 
 // livenessTimeout is how long no job may run before the kubelet should restart the agent. A

@@ -29,6 +29,7 @@ var kustomizations = map[string]string{
 	"dradriver.yaml":         "dradriver",
 	"dradriver-observe.yaml": "dradriver/observe",
 	"kueue.yaml":             "kueue",
+	"namespaced.yaml":        "namespaced",
 	"numbers.yaml":           "numbers",
 	"gpuaccess.yaml":         "gpuaccess",
 	"priorities.yaml":        "priorities",

@@ -27,6 +27,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/decisions"
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/history"
 	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/web"
+	"falldio.github.io/gpu-controller/pkg/certificate"
 )
 
 type page struct {
@@ -219,7 +220,7 @@ func (d *page) serveCluster(ctx context.Context, options *dashboard.Options) err
 	if err != nil {
 		return err
 	}
-	served, err := d.certificate()
+	encryption, description, err := d.encryption()
 	if err != nil {
 		return err
 	}
@@ -228,10 +229,22 @@ func (d *page) serveCluster(ctx context.Context, options *dashboard.Options) err
 		return fmt.Errorf("--listen=%s: %w", d.listen, err)
 	}
 	options.Clients, options.Gate, options.Hosts = clients, access.NewTokens(reviews.Kube, clients.Config, options.Clock), d.hosts
-	return d.serve(ctx, options, listener, served.config, func() func() {
-		fmt.Fprintf(d.Out, "The dashboard is served on %s to every user with a token for the cluster, %s.\n", listener.Addr(), served.description)
+	return d.serve(ctx, options, listener, encryption, func() func() {
+		fmt.Fprintf(d.Out, "The dashboard is served on %s to every user with a token for the cluster, %s.\n", listener.Addr(), description)
 		return func() {}
 	})
+}
+
+// encryption returns how the page in the cluster is encrypted, nil for not at all, and how a sentence about it ends.
+func (d *page) encryption() (*tls.Config, string, error) {
+	if d.plainHTTP {
+		return nil, "without TLS", nil
+	}
+	shown := &certificate.Options{
+		CertFile: d.certFile, KeyFile: d.keyFile, Name: "gputask-dashboard", Clock: d.Clock,
+		Renewed: func(description string) { fmt.Fprintf(d.Out, "The page is served %s.\n", description) },
+	}
+	return shown.Config()
 }
 
 // ownClients returns the clients of the Pod, or, if a kubeconfig is given, those of that.

@@ -7,6 +7,7 @@ package endpoints
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -28,21 +30,35 @@ const (
 // Check returns an error if something is wrong.
 type Check func(*http.Request) error
 
-// Server answers Prometheus and the kubelet's probes.
-type Server struct {
-	flag    string
-	address string
-	mux     *http.ServeMux
+// Settings say where a Server listens, and who may read what.
+type Settings struct {
+	Options
+	// Address is where it listens, nowhere if that is "0" or empty; Flag is the name of the flag with it.
+	Flag, Address string
+	// Kube is the API server that is asked who may read what.
+	Kube *rest.Config
 }
 
-// New returns a Server for an address; it does not listen if that is "0" or empty. flag is
-// the name of the flag with the address.
-func New(flag, address string, metrics http.Handler, alive, ready Check) *Server {
-	s := &Server{flag: flag, address: address, mux: http.NewServeMux()}
-	s.Handle("GET /metrics", metrics)
+// Server answers Prometheus and the kubelet's probes.
+type Server struct {
+	settings Settings
+	mux      *http.ServeMux
+}
+
+// New returns a Server.
+func New(settings Settings, metrics http.Handler, alive, ready Check) (*Server, error) {
+	ofMetrics, ofProfiles, err := settings.protection(settings.Kube)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{settings: settings, mux: http.NewServeMux()}
+	s.Handle("GET /metrics", ofMetrics(metrics))
 	s.Handle("GET /healthz", probe(alive))
 	s.Handle("GET /readyz", probe(ready))
-	return s
+	if settings.profiling {
+		s.Handle("GET /debug/pprof/", ofProfiles(profiles()))
+	}
+	return s, nil
 }
 
 // Handle adds a handler. It must be called before Serve.
@@ -61,16 +77,23 @@ func probe(check Check) http.HandlerFunc {
 	}
 }
 
-// Serve serves until ctx ends and the last request is answered.
+// Serve serves until ctx ends and the last request is answered, unless that takes long, as a profile may.
 func (s *Server) Serve(ctx context.Context) error {
-	if s.address == "" || s.address == "0" {
+	if s.settings.Address == "" || s.settings.Address == "0" {
 		return nil
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
+	encryption, description, err := s.settings.encryption(ctx)
 	if err != nil {
-		return fmt.Errorf("--%s: %w", s.flag, err)
+		return err
 	}
-	klog.FromContext(ctx).Info("Serving /metrics, /healthz and /readyz", "address", listener.Addr().String())
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.settings.Address)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", s.settings.Flag, err)
+	}
+	klog.FromContext(ctx).Info("Serving /metrics, /healthz and /readyz", "address", listener.Addr().String(), "tls", description)
+	if encryption != nil {
+		listener = tls.NewListener(listener, encryption)
+	}
 	httpServer := &http.Server{Handler: s, ReadHeaderTimeout: readHeaderTimeout}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -83,7 +106,10 @@ func (s *Server) Serve(ctx context.Context) error {
 		<-ctx.Done()
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), serverStopTimeout)
 		defer cancel()
-		return httpServer.Shutdown(stopping)
+		if err := httpServer.Shutdown(stopping); err != nil {
+			return httpServer.Close()
+		}
+		return nil
 	})
 	return group.Wait()
 }

@@ -6,6 +6,7 @@ package chart
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,6 +74,85 @@ func TestTheChartInstallsWhatTheKustomizationsInstall(t *testing.T) {
 	}
 }
 
+// TestTheChartInstallsWhatOverlaysInstall is about what is left of the above by a kustomization of the user's own.
+func TestTheChartInstallsWhatOverlaysInstall(t *testing.T) {
+	t.Parallel()
+	on := values{"enabled": true}
+	tests := map[string]struct {
+		overlay   string
+		namespace string
+		values    values
+	}{
+		"metrics for those who may read them": {
+			"resources: [ROOT/artifacts, ROOT/artifacts/dradriver, ROOT/artifacts/numbers]\ncomponents: [ROOT/artifacts/secure-metrics]\n",
+			namespace, values{"metrics": values{"secure": true}, "dradriver": on},
+		},
+		"one namespace": {
+			"namespace: team\nresources: [ROOT/artifacts/namespaced]\n",
+			"team", values{"namespaced": true, "dashboard": on, "dradriver": on, "kueue": on, "priorities": on, "gpuAccess": on, "clusterView": values{"groups": []string{"all"}}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			chosen, err := render(t, test.namespace, test.values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expected, got := canonical(t, overlay(t, test.overlay)), canonical(t, chosen)
+			for _, exception := range exceptions() {
+				delete(expected, exception)
+			}
+			for name, object := range expected {
+				resolveNamespace(t, object, test.namespace)
+				expected[name] = object
+			}
+			if diff := gocmp.Diff(expected, got); diff != "" {
+				t.Errorf("(-kustomize +Helm):\n%s", diff)
+			}
+		})
+	}
+}
+
+// overlay returns what a kustomization installs that refers to the root of the repository as ROOT.
+func overlay(t *testing.T, text string) []*unstructured.Unstructured {
+	t.Helper()
+	folder := t.TempDir()
+	root, err := filepath.Abs(programs.Root())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if root, err = filepath.Rel(folder, root); err != nil { // kustomize takes no other paths
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(strings.ReplaceAll(text, "ROOT", root)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kustomize(t, folder)
+}
+
+// resolveNamespace replaces the variable with the namespace of the Pod, which Helm knows, in a workload's arguments.
+func resolveNamespace(t *testing.T, object map[string]any, namespace string) {
+	t.Helper()
+	workload := &unstructured.Unstructured{Object: object}
+	containers, found, err := unstructured.NestedSlice(object, "spec", "template", "spec", "containers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !found {
+		return
+	}
+	container := containers[0].(map[string]any)
+	for i, arg := range container["args"].([]any) {
+		container["args"].([]any)[i] = strings.ReplaceAll(arg.(string), "$(POD_NAMESPACE)", namespace)
+	}
+	container["env"] = slices.DeleteFunc(container["env"].([]any), func(variable any) bool { return variable.(map[string]any)["name"] == "POD_NAMESPACE" })
+	if err := unstructured.SetNestedSlice(object, containers, "spec", "template", "spec", "containers"); err != nil {
+		t.Fatal(err)
+	}
+	sortPod(t, workload)
+}
+
 func off() values { return values{"enabled": false} }
 
 // ofAProcess reports whether an object of artifacts/base are rights of a process, which the chart
@@ -96,7 +176,10 @@ func exceptions() []string {
 // kustomize returns what a kustomization installs.
 func kustomize(t *testing.T, folder string) []*unstructured.Unstructured {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(programs.Root(), folder))
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join(programs.Root(), folder)
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -260,6 +260,20 @@ func TestWhatTheDocumentationTellsToChange(t *testing.T) {
 			set(values{"enabled": true, "serviceAccount": values{"name": "kueue", "namespace": "queues"}}, "kueue"), "ClusterRoleBinding", "kueue-gputasks",
 			[]string{`"subjects":[{"kind":"ServiceAccount","name":"kueue","namespace":"queues"}]`},
 		},
+		"metrics of one process for those who may read them": {
+			set(true, "nodeagent", "flags", "metrics-secure"), "DaemonSet", "nodeagent",
+			[]string{`"--metrics-secure=true"`, `"path":"/healthz","port":"http","scheme":"HTTPS"`, `"path":"/readyz","port":"http","scheme":"HTTPS"`, `"prometheus.io/scheme":"https"`},
+		},
+		"who says who may read metrics": {
+			set(true, "nodeagent", "flags", "metrics-secure"), "ClusterRoleBinding", "gpu-metrics-auth-delegator", []string{`"name":"nodeagent","namespace":"nodeagent-system"`},
+		},
+		"metrics of all processes but one": {
+			values{"metrics": values{"secure": true}, "nodeagent": values{"flags": values{"metrics-secure": false}}}, "DaemonSet", "nodeagent",
+			[]string{`"--metrics-secure=false"`, `"path":"/healthz","port":"http"}`},
+		},
+		"profiles": {
+			set(true, "controller", "flags", "profiling"), "Deployment", "gpu-controller", []string{`"--profiling=true"`},
+		},
 		"images of one registry": {
 			values{"image": values{"registry": "registry.example.com/gpu/", "tag": "v2"}, "imagePullSecrets": []any{values{"name": "registry"}}}, "Deployment", "gpu-scheduler",
 			[]string{`"image":"registry.example.com/gpu/gpu-scheduler:v2"`, `"imagePullSecrets":[{"name":"registry"}]`},

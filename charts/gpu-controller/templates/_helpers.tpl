@@ -116,19 +116,47 @@ securityContext:
 {{- end }}
 
 {{/*
-probes prints the probes of a process that answers /healthz and /readyz at the port http.
+serving sets the flags of a process that follow from metrics.secure, unless they are values. Its arguments are root and
+flags.
+*/}}
+{{- define "gpu-controller.serving" -}}
+{{- if and .root.Values.metrics.secure (not (hasKey .flags "metrics-secure")) }}{{ $_ := set .flags "metrics-secure" true }}{{ end -}}
+{{- end }}
+
+{{/*
+scrape prints the annotations by which Prometheus finds a process. Its arguments are port, of which nothing is none, and
+flags.
+*/}}
+{{- define "gpu-controller.scrape" -}}
+{{- if .port }}
+prometheus.io/scrape: "true"
+prometheus.io/port: {{ .port | quote }}
+{{- if get .flags "metrics-secure" }}
+prometheus.io/scheme: https
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+probes prints the probes of a process that answers /healthz and /readyz at the port http. Its argument is the flags.
 */}}
 {{- define "gpu-controller.probes" -}}
 livenessProbe:
   httpGet:
     path: /healthz
     port: http
+    {{- if get . "metrics-secure" }}
+    scheme: HTTPS
+    {{- end }}
   initialDelaySeconds: 10
   periodSeconds: 10
 readinessProbe:
   httpGet:
     path: /readyz
     port: http
+    {{- if get . "metrics-secure" }}
+    scheme: HTTPS
+    {{- end }}
   periodSeconds: 5
 {{- end }}
 

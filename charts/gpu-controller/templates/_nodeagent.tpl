@@ -63,6 +63,7 @@ DaemonSet only), flags, affinity and nodeSelector.
 {{- $_ := set $process "affinity" .affinity }}
 {{- $_ := set $process "nodeSelector" .nodeSelector }}
 {{- $flags := $process.flags }}
+{{- include "gpu-controller.serving" (dict "root" $root "flags" $flags) }}
 {{- $port := include "gpu-controller.port" (get $flags "bind-address") }}
 {{- $kubelet := get $flags "kubelet-directory" | default "/var/lib/kubelet" | trimSuffix "/" }}
 {{- $labels := merge (dict "app.kubernetes.io/name" "nodeagent") .labels }}
@@ -82,7 +83,7 @@ spec:
   template:
     metadata:
       {{- $annotations := dict "checksum/probe" (include "gpu-controller.nodeagent.probe" $root | sha256sum) }}
-      {{- if $port }}{{ $annotations = merge $annotations (dict "prometheus.io/scrape" "true" "prometheus.io/port" $port) }}{{ end }}
+      {{- $annotations = merge $annotations (include "gpu-controller.scrape" (dict "port" $port "flags" $flags) | fromYaml) }}
       {{- include "gpu-controller.podMeta" (dict "process" $process "labels" $labels "annotations" $annotations) | nindent 6 }}
     spec:
       serviceAccountName: nodeagent
@@ -107,7 +108,7 @@ spec:
           ports:
             - name: http
               containerPort: {{ $port }}
-          {{- include "gpu-controller.probes" . | nindent 10 }}
+          {{- include "gpu-controller.probes" $flags | nindent 10 }}
           {{- end }}
           resources:
             {{- toYaml $process.resources | nindent 12 }}

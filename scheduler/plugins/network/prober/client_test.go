@@ -105,6 +105,15 @@ func TestAgentsAreToldHowLongIsWaited(t *testing.T) {
 	}
 }
 
+func TestAnAgentWithACertificateOfItsOwnIsAsked(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(respond(http.StatusOK, metricsOf("1", "0.25")))
+	t.Cleanup(server.Close)
+	if got := newClient(time.Minute).get(t.Context(), server.URL); got.Result != Reached {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package command
+package certificate
 
 import (
 	"crypto/tls"
@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	certutil "k8s.io/client-go/util/cert"
 	clocktesting "k8s.io/utils/clock/testing"
 )
@@ -40,37 +39,34 @@ func handshake(t *testing.T, config *tls.Config) string {
 	return fingerprint(&tls.Certificate{Certificate: [][]byte{conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw}})
 }
 
-func TestThePageInTheClusterMakesACertificateIfItIsGivenNone(t *testing.T) {
+func TestACertificateIsMadeIfNoneIsGiven(t *testing.T) {
 	t.Parallel()
-	var out strings.Builder
 	clock := clocktesting.NewFakeClock(time.Now())
-	environment := &Environment{IOStreams: genericiooptions.IOStreams{Out: &out}, Clock: clock}
-	served, err := (&page{session: &session{Environment: environment}}).certificate()
+	var renewed string
+	made := &Options{Name: "page", Clock: clock, Renewed: func(description string) { renewed = description }}
+	config, description, err := made.Config()
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := handshake(t, served.config)
-	if !strings.Contains(served.description, first) {
-		t.Errorf("the log says %q, but the certificate is %s", served.description, first)
+	first := handshake(t, config)
+	if !strings.Contains(description, first) {
+		t.Errorf("the description is %q, but the certificate is %s", description, first)
 	}
 	clock.Step(renewAfter - time.Hour)
-	if shown := handshake(t, served.config); shown != first {
+	if shown := handshake(t, config); shown != first {
 		t.Errorf("after less than half a year another certificate is shown: %s", shown)
 	}
 	clock.Step(2 * time.Hour)
-	if shown := handshake(t, served.config); shown == first || !strings.Contains(out.String(), shown) {
-		t.Errorf("after half a year certificate %s is shown, the first one was %s, and the log says %q", shown, first, out.String())
-	}
-	if plain, err := (&page{plainHTTP: true}).certificate(); err != nil || plain.config != nil {
-		t.Errorf("--plain-http: %+v, %v", plain, err)
+	if shown := handshake(t, config); shown == first || !strings.Contains(renewed, shown) {
+		t.Errorf("after half a year certificate %s is shown, the first one was %s, and the description is %q", shown, first, renewed)
 	}
 }
 
 func TestARenewedCertificateIsUsedWithoutARestart(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	d := &page{certFile: filepath.Join(folder, "tls.crt"), keyFile: filepath.Join(folder, "tls.key")}
-	if _, err := d.certificate(); err == nil || !strings.Contains(err.Error(), "--tls-cert-file="+d.certFile) {
+	o := &Options{CertFile: filepath.Join(folder, "tls.crt"), KeyFile: filepath.Join(folder, "tls.key")}
+	if _, _, err := o.Config(); err == nil || !strings.Contains(err.Error(), "--tls-cert-file="+o.CertFile) {
 		t.Fatalf("without the files: %v", err)
 	}
 	write := func(name string) {
@@ -79,20 +75,20 @@ func TestARenewedCertificateIsUsedWithoutARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for file, content := range map[string][]byte{d.certFile: certificate, d.keyFile: key} {
+		for file, content := range map[string][]byte{o.CertFile: certificate, o.KeyFile: key} {
 			if err := os.WriteFile(file, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	write("first")
-	served, err := d.certificate()
+	config, _, err := o.Config()
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := handshake(t, served.config)
+	before := handshake(t, config)
 	write("renewed")
-	if after := handshake(t, served.config); after == before {
+	if after := handshake(t, config); after == before {
 		t.Error("the certificate that is served is still the one before")
 	}
 }

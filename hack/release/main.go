@@ -41,9 +41,11 @@ type release struct {
 	// tree has changes.
 	source, revision string
 	created          time.Time
-	imagesOnly       bool
-	lock             *debian.Lock
-	fetcher          *debian.Fetcher
+	// digests are those of the images by their names, once they have been written.
+	digests    map[string]string
+	imagesOnly bool
+	lock       *debian.Lock
+	fetcher    *debian.Fetcher
 }
 
 func main() {
@@ -82,7 +84,7 @@ func parse(args []string) (*release, error) {
 	flags.StringVar(&r.manifests, "manifests", "artifacts", "the folder of the kustomizations")
 	flags.StringVar(&r.chart, "chart", "charts/gpu-controller", "the folder of the Helm chart")
 	flags.StringVar(&downloads, "downloads", "", "the folder in which Debian packages are kept")
-	flags.StringVar(&r.registry, "registry", "localhost", "the registry and the path in it that the images will have")
+	flags.StringVar(&r.registry, "registry", localRegistry, "the registry and the path in it that the images will have")
 	flags.StringVar(&r.version, "version", "", "the version of the release, which is the tag of the images")
 	flags.StringVar(&r.source, "source", "", "the address of the repository, for the provenance")
 	flags.StringVar(&r.revision, "revision", "", "the commit, with "+dirty+" at its end if the tree has changes that are in no commit")

@@ -31,7 +31,8 @@ func TestAllObjectsFollowTheNamespaces(t *testing.T) {
 	all := func(agents string) values {
 		return values{
 			"namespaces": values{"nodeagent": values{"name": agents}},
-			"dashboard":  on, "dradriver": on, "kueue": on, "priorities": on,
+			"dashboard":  on, "dradriver": on, "kueue": on, "priorities": on, "networkPolicies": on, "flowControl": on,
+			"grafana": values{"dashboards": on}, "monitoring": values{"podMonitor": on, "prometheusRule": on},
 		}
 	}
 	for name, test := range map[string]struct{ release, agents string }{

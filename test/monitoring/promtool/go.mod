@@ -1,4 +1,4 @@
-module falldio.github.io/gpu-controller/test/alerts/promtool
+module falldio.github.io/gpu-controller/test/monitoring/promtool
 
 go 1.26.0
 

@@ -270,6 +270,38 @@ func TestWhatTheDocumentationTellsToChange(t *testing.T) {
 			set(values{"registry": "other.example.com", "repository": "team/agent", "digest": "sha256:" + strings.Repeat("0", 64)}, "nodeagent", "image"), "DaemonSet", "nodeagent",
 			[]string{`"image":"other.example.com/team/agent@sha256:` + strings.Repeat("0", 64) + `"`},
 		},
+		"Prometheus selects by a label": {
+			set(values{"enabled": true, "labels": values{"release": "stack"}}, "monitoring", "podMonitor"), "ServiceMonitor", "gpu-scheduler", []string{`"release":"stack"`},
+		},
+		"Prometheus selects alerts by a label": {
+			set(values{"enabled": true, "labels": values{"release": "stack"}}, "monitoring", "prometheusRule"), "PrometheusRule", "gpu-controller", []string{`"release":"stack"`, `{{ $labels.hostname }}`},
+		},
+		"Prometheus scrapes more rarely": {
+			set(values{"enabled": true, "interval": "1m"}, "monitoring", "podMonitor"), "PodMonitor", "nodeagent", []string{`"interval":"1m"`, `"honorLabels":true`},
+		},
+		"Prometheus under another account": {
+			set(values{"podMonitor": values{"enabled": true}, "prometheus": values{"namespace": "mon", "serviceAccount": "stack-prometheus"}}, "monitoring"), "ClusterRoleBinding", "gpu-metrics-reader",
+			[]string{`"subjects":[{"kind":"ServiceAccount","name":"stack-prometheus","namespace":"mon"}]`},
+		},
+		"Prometheus in another namespace": {
+			values{"networkPolicies": values{"enabled": true}, "monitoring": values{"prometheus": values{"namespace": "mon"}}}, "NetworkPolicy", "gpu-controller-metrics",
+			[]string{`"kubernetes.io/metadata.name":"mon"`},
+		},
+		"API servers that reach the agents": {
+			set(values{"enabled": true, "apiServers": []any{"192.0.2.0/28", "2001:db8::/64"}}, "networkPolicies"), "NetworkPolicy", "nodeagent-api-servers",
+			[]string{`"from":[{"ipBlock":{"cidr":"192.0.2.0/28"}},{"ipBlock":{"cidr":"2001:db8::/64"}}]`},
+		},
+		"boards in a folder of Grafana": {
+			set(values{"enabled": true, "namespace": "grafana", "annotations": values{"grafana_folder": "GPUs"}}, "grafana", "dashboards"), "ConfigMap", "gpu-controller-dashboards",
+			[]string{`"grafana_folder":"GPUs"`, `"grafana_dashboard":"1"`, `"namespace":"grafana"`},
+		},
+		"images of the release by their digests": {
+			set(values{"registry": "mirror.example.com", "digests": values{"nodeagent": "sha256:" + strings.Repeat("0", 64)}}, "image"), "DaemonSet", "nodeagent",
+			[]string{`"image":"mirror.example.com/nodeagent:latest@sha256:` + strings.Repeat("0", 64) + `"`},
+		},
+		"a tag of one's own instead of the release's": {
+			set(values{"tag": "v2", "digests": values{"nodeagent": "sha256:" + strings.Repeat("0", 64)}}, "image"), "DaemonSet", "nodeagent", []string{`"image":"localhost/nodeagent:v2"`},
+		},
 		"more memory for a large cluster": {
 			set(values{"env": values{"GOMEMLIMIT": "6GiB"}, "resources": values{"limits": values{"memory": "8Gi"}}}, "scheduler"), "Deployment", "gpu-scheduler",
 			[]string{`{"name":"GOMEMLIMIT","value":"6GiB"}`, `"limits":{"memory":"8Gi"}`, `"cpu":"200m"`},

@@ -48,12 +48,10 @@ func declared(t *testing.T) map[string]bool {
 
 // programOf returns how the names of a program's metrics begin, by the path of a source.
 func programOf(path string) string {
-	for _, folder := range []string{"scheduler", "nodeagent", "dradriver"} {
-		if strings.HasPrefix(path, folder+"/") {
-			return map[string]string{"scheduler": "gpu_scheduler"}[folder]
-		}
+	if strings.HasPrefix(path, "scheduler/") {
+		return "gpu_scheduler"
 	}
-	return "gpu_controller"
+	return "gpu_controller" // those of the nodes' programs are written in full
 }
 
 var (

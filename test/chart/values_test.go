@@ -279,6 +279,10 @@ func TestWhatTheDocumentationTellsToChange(t *testing.T) {
 		"Prometheus scrapes more rarely": {
 			set(values{"enabled": true, "interval": "1m"}, "monitoring", "podMonitor"), "PodMonitor", "nodeagent", []string{`"interval":"1m"`, `"honorLabels":true`},
 		},
+		"Prometheus scrapes with a token": {
+			set(values{"enabled": true, "endpoint": values{"scheme": "https", "authorization": values{"credentials": values{"name": "prometheus-token", "key": "token"}}}}, "monitoring", "podMonitor"), "PodMonitor", "nodeagent",
+			[]string{`"authorization":{"credentials":{"key":"token","name":"prometheus-token"}}`, `"scheme":"https"`, `"port":"http"`},
+		},
 		"Prometheus under another account": {
 			set(values{"podMonitor": values{"enabled": true}, "prometheus": values{"namespace": "mon", "serviceAccount": "stack-prometheus"}}, "monitoring"), "ClusterRoleBinding", "gpu-metrics-reader",
 			[]string{`"subjects":[{"kind":"ServiceAccount","name":"stack-prometheus","namespace":"mon"}]`},

@@ -111,9 +111,9 @@ func kustomize(t *testing.T, folder string) []*unstructured.Unstructured {
 }
 
 // canonical returns objects by kind, namespace and name, without what the two ways to install write
-// differently and means the same: the labels that all objects of a release have; the hash in the names of ConfigMaps, for which the chart has an
-// annotation with a checksum; the order of arguments, variables, volumes and mounts; comments in files;
-// and the annotation that makes Helm keep an object.
+// differently and means the same: the labels that all objects of a release have; the hash in the names of
+// ConfigMaps, for which the chart has an annotation with a checksum; the order of arguments, variables, volumes
+// and mounts; comments in files; and the annotation that makes Helm keep an object.
 func canonical(t *testing.T, objects []*unstructured.Unstructured) map[string]map[string]any {
 	t.Helper()
 	found := map[string]map[string]any{}

@@ -4,13 +4,12 @@
 package chart
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/yaml"
 )
 
 // TestTheReadmeNamesValuesThatExist has what "helm show readme" prints.
@@ -20,12 +19,12 @@ func TestTheReadmeNamesValuesThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(chartFolder(), "values.yaml"))
+	text, err := os.ReadFile(filepath.Join(chartFolder(), "values.schema.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := map[string]any{}
-	if err := yaml.Unmarshal(text, &all); err != nil {
+	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
 	rows := regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(readme, -1)
@@ -42,16 +41,15 @@ func TestTheReadmeNamesValuesThatExist(t *testing.T) {
 	}
 }
 
-// exists reports whether there is a value at a path of names; what is below an empty map is not known.
-func exists(all map[string]any, path []string) bool {
-	value, found := all[path[0]]
-	below, isMap := value.(map[string]any)
-	switch {
-	case !found || len(path) == 1:
-		return found
-	case !isMap:
-		return false
-	default:
-		return len(below) == 0 || exists(below, path[1:])
+// exists reports whether a schema has a value at a path of names; of an object with any names, nothing else is known.
+func exists(schema map[string]any, path []string) bool {
+	if len(path) == 0 {
+		return true
 	}
+	properties, listed := schema["properties"].(map[string]any)
+	if !listed {
+		return schema["additionalProperties"] != nil
+	}
+	below, found := properties[path[0]].(map[string]any)
+	return found && exists(below, path[1:])
 }

@@ -265,6 +265,10 @@ func TestWhatTheDocumentationTellsToChange(t *testing.T) {
 			values{"image": values{"registry": "registry.example.com/gpu/", "tag": "v2"}, "imagePullSecrets": []any{values{"name": "registry"}}}, "Deployment", "gpu-scheduler",
 			[]string{`"image":"registry.example.com/gpu/gpu-scheduler:v2"`, `"imagePullSecrets":[{"name":"registry"}]`},
 		},
+		"replicas in several zones": {
+			values{}, "Deployment", "gpu-scheduler",
+			[]string{`"maxSkew":1,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"ScheduleAnyway"`, `"topologyKey":"kubernetes.io/hostname"`},
+		},
 		"images on the nodes": {values{}, "Deployment", "gpu-scheduler", []string{`"image":"localhost/gpu-scheduler:latest"`}},
 		"an image by its digest": {
 			set(values{"registry": "other.example.com", "repository": "team/agent", "digest": "sha256:" + strings.Repeat("0", 64)}, "nodeagent", "image"), "DaemonSet", "nodeagent",

@@ -14,8 +14,8 @@ import (
 	"falldio.github.io/gpu-controller/test/programs"
 )
 
-// ofLibraries are the metrics that Prometheus itself, client-go and controllers' work queues have. The names are those of
-// k8s.io/component-base/metrics/prometheus, which gpu-controller and gpu-scheduler import.
+// ofLibraries are the metrics that Prometheus itself, client-go and controllers' work queues have. The names are those
+// of k8s.io/component-base/metrics/prometheus, which gpu-controller and gpu-scheduler import.
 var ofLibraries = []string{"up", "leader_election_master_status", "rest_client_requests_total", "workqueue_depth", "workqueue_longest_running_processor_seconds"}
 
 // declared returns all metrics that the sources of our programs declare.

@@ -76,25 +76,34 @@ func TestBoardsAreWellFormed(t *testing.T) {
 			t.Errorf("%s: uid %q, title %q, schemaVersion %d, %d panels", name, board.UID, board.Title, board.SchemaVersion, len(board.Panels))
 		}
 		titles[board.UID], titles[board.Title] = true, true
-		ids, taken := map[int]string{}, map[[2]int]string{}
+		ids := map[int]string{}
 		for _, panel := range board.Panels {
 			if other, found := ids[panel.ID]; found || panel.ID <= 0 {
 				t.Errorf("%s: panel %q has the id %d of %q", name, panel.Title, panel.ID, other)
 			}
 			ids[panel.ID] = panel.Title
-			place := panel.GridPos
-			if place.W < 1 || place.H < 1 || place.X+place.W > 24 {
-				t.Errorf("%s: panel %q does not fit: %+v", name, panel.Title, place)
-			}
-			for x := place.X; x < place.X+place.W; x++ {
-				for y := place.Y; y < place.Y+place.H; y++ {
-					if other, found := taken[[2]int{x, y}]; found {
-						t.Errorf("%s: panel %q covers %q", name, panel.Title, other)
-					}
-					taken[[2]int{x, y}] = panel.Title
-				}
-			}
 			checkTargets(t, &panel)
+		}
+		checkPlaces(t, name, board.Panels)
+	}
+}
+
+// checkPlaces fails the test unless all panels of a board fit, and none covers another one.
+func checkPlaces(t *testing.T, name string, panels []panel) {
+	t.Helper()
+	taken := map[[2]int]string{}
+	for _, panel := range panels {
+		place := panel.GridPos
+		if place.W < 1 || place.H < 1 || place.X+place.W > 24 {
+			t.Errorf("%s: panel %q does not fit: %+v", name, panel.Title, place)
+		}
+		for x := place.X; x < place.X+place.W; x++ {
+			for y := place.Y; y < place.Y+place.H; y++ {
+				if other, found := taken[[2]int{x, y}]; found {
+					t.Errorf("%s: panel %q covers %q", name, panel.Title, other)
+				}
+				taken[[2]int{x, y}] = panel.Title
+			}
 		}
 	}
 }

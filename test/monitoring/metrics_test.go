@@ -23,7 +23,7 @@ func declared(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	root := os.DirFS(programs.Root())
-	err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(root, ".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "test/") {
 			return err
 		}

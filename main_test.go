@@ -9,6 +9,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -18,7 +21,10 @@ func TestServer(t *testing.T) {
 	f := newFixture(t)
 	running := newTask("train", 1)
 	running.Status.Phase = v1.PhaseRunning
-	f.show(running, newTask("new", 1))
+	overdue, soon := newTask("new", 1), newTask("soon", 1)
+	overdue.Status.EstimatedStart = &v1.StartEstimate{Latest: metav1.NewTime(testTime.Add(-time.Second))}
+	soon.Status.EstimatedStart = &v1.StartEstimate{Latest: metav1.NewTime(testTime.Add(time.Second))}
+	f.show(running, overdue, soon)
 	f.metrics.podsCreated.Add(3)
 
 	var unhealthy error
@@ -50,8 +56,9 @@ func TestServer(t *testing.T) {
 	_, metrics := get("/metrics")
 	for _, line := range []string{
 		`gpu_controller_tasks{phase="Running"} 1`,
-		`gpu_controller_tasks{phase="Pending"} 1`,
+		`gpu_controller_tasks{phase="Pending"} 2`,
 		`gpu_controller_tasks{phase="Failed"} 0`,
+		`gpu_controller_tasks_overdue 1`,
 		`gpu_controller_pods_created_total 3`,
 		`gpu_controller_pods_evicted_total{result="refused"} 0`,
 		`workqueue_depth{name="gputasks"`,

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // workqueue, REST client and leader election metrics
+	"k8s.io/utils/clock"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	tasklisters "falldio.github.io/gpu-controller/pkg/generated/listers/gpucontroller/v1"
@@ -34,7 +35,7 @@ type controllerMetrics struct {
 	podsEvicted *prometheus.CounterVec
 }
 
-func newMetrics(tasks tasklisters.GPUTaskLister) *controllerMetrics {
+func newMetrics(tasks tasklisters.GPUTaskLister, clock clock.PassiveClock) *controllerMetrics {
 	m := &controllerMetrics{
 		registry: prometheus.NewRegistry(),
 		syncDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -55,7 +56,7 @@ func newMetrics(tasks tasklisters.GPUTaskLister) *controllerMetrics {
 		}),
 		podsEvicted: rescheduler.NewEvictions(),
 	}
-	m.registry.MustRegister(m.syncDuration, m.startDuration, m.podsCreated, m.podsDeleted, m.podsEvicted, &taskCollector{tasks: tasks})
+	m.registry.MustRegister(m.syncDuration, m.startDuration, m.podsCreated, m.podsDeleted, m.podsEvicted, &taskCollector{tasks: tasks, clock: clock})
 	return m
 }
 
@@ -72,19 +73,27 @@ func (m *controllerMetrics) handler() http.Handler {
 	return promhttp.HandlerFor(prometheus.Gatherers{legacyregistry.DefaultGatherer, m.registry}, promhttp.HandlerOpts{})
 }
 
-// tasksDesc describes a gauge that is computed on every scrape: counters that follow events
-// drift, and scrapes are rare.
-var tasksDesc = prometheus.NewDesc(metricsNamespace+"_tasks",
-	"GPUTasks by phase (Waiting, Pending, Running, Succeeded, Failed, Suspended).", []string{"phase"}, nil)
+// These describe gauges that are computed on every scrape: counters that follow events drift, and
+// scrapes are rare.
+var (
+	tasksDesc = prometheus.NewDesc(metricsNamespace+"_tasks",
+		"GPUTasks by phase (Waiting, Pending, Running, Succeeded, Failed, Suspended).", []string{"phase"}, nil)
+	overdueDesc = prometheus.NewDesc(metricsNamespace+"_tasks_overdue",
+		"GPUTasks that wait although, by what they say, they should have started by now.", nil, nil)
+)
 
 type taskCollector struct {
 	tasks tasklisters.GPUTaskLister
+	clock clock.PassiveClock
 }
 
 var _ prometheus.Collector = &taskCollector{}
 
 // Describe implements prometheus.Collector.
-func (c *taskCollector) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- tasksDesc }
+func (c *taskCollector) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- tasksDesc
+	descriptions <- overdueDesc
+}
 
 // Collect implements prometheus.Collector.
 func (c *taskCollector) Collect(metrics chan<- prometheus.Metric) {
@@ -97,7 +106,11 @@ func (c *taskCollector) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.NewInvalidMetric(tasksDesc, err)
 		return
 	}
+	overdue, now := 0, c.clock.Now()
 	for _, task := range tasks {
+		if estimate := task.Status.EstimatedStart; estimate != nil && estimate.Latest.Time.Before(now) {
+			overdue++
+		}
 		phase := task.Status.Phase
 		if phase == "" {
 			phase = v1.PhasePending
@@ -107,4 +120,5 @@ func (c *taskCollector) Collect(metrics chan<- prometheus.Metric) {
 	for phase, count := range counts {
 		metrics <- prometheus.MustNewConstMetric(tasksDesc, prometheus.GaugeValue, float64(count), string(phase))
 	}
+	metrics <- prometheus.MustNewConstMetric(overdueDesc, prometheus.GaugeValue, float64(overdue))
 }

@@ -70,7 +70,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 		caches:       caches,
 		clients:      clients,
 		recorder:     recorder,
-		metrics:      newMetrics(caches.tasks),
+		metrics:      newMetrics(caches.tasks, clock),
 		rescheduling: noRescheduling{},
 		queueTree:    queues.Tree,
 		queuesKnown:  queues.Known,

@@ -8,7 +8,7 @@
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-for module in . bench test/chart/helm test/compat/kubernetes/* test/dashboard test/kueue/kueued test/realnode/containerd test/realnode/coredns test/realnode/exampledriver; do
+for module in . bench test/chart/helm test/compat/kubernetes/* test/dashboard test/kueue/kueued test/monitoring/promtool test/realnode/containerd test/realnode/coredns test/realnode/exampledriver; do
   if ! go -C "${module}" mod tidy -diff; then
     echo "go.mod or go.sum in ${module} is not tidy: run go mod tidy there and commit the result." >&2
     exit 1

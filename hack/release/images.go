@@ -45,6 +45,7 @@ var processes = []process{
 // writeImages writes the image of each process as an OCI archive, and an SBOM for each
 // architecture.
 func (r *release) writeImages(ctx context.Context) error {
+	r.digests = map[string]string{}
 	for i := range r.processes {
 		if err := r.writeImage(ctx, &r.processes[i]); err != nil {
 			return fmt.Errorf("image %s: %w", r.processes[i].image, err)
@@ -71,6 +72,9 @@ func (r *release) writeImage(ctx context.Context, p *process) error {
 		return err
 	}
 	fmt.Printf("%-18s %s\n", p.image, digest)
+	if r.registry != localRegistry {
+		r.digests[p.image] = digest.String() // what is imported on the nodes has no name with a digest there
+	}
 	file, err := r.create(filepath.Join("images", p.image+".tar"))
 	if err != nil {
 		return err

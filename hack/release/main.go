@@ -47,9 +47,11 @@ type release struct {
 	// tree has changes.
 	source, revision string
 	created          time.Time
-	imagesOnly       bool
-	lock             *debian.Lock
-	fetcher          *debian.Fetcher
+	// digests are those of the images by their names, once they have been written.
+	digests    map[string]string
+	imagesOnly bool
+	lock       *debian.Lock
+	fetcher    *debian.Fetcher
 }
 
 func main() {
@@ -92,7 +94,7 @@ func parse(args []string) (*release, error) {
 	flags.StringVar(&plugins, "plugin-platforms", "", "what kubectl-gputask was built for, as OS-ARCHITECTURE, separated by spaces")
 	flags.StringVar(&clusters, "localcluster-platforms", "", "what localcluster and the programs that it runs were built for")
 	flags.StringVar(&r.url, "url", "", "the folder from which users download the release; without it, there is no manifest for krew")
-	flags.StringVar(&r.registry, "registry", "localhost", "the registry and the path in it that the images will have")
+	flags.StringVar(&r.registry, "registry", localRegistry, "the registry and the path in it that the images will have")
 	flags.StringVar(&r.version, "version", "", "the version of the release, which is the tag of the images")
 	flags.StringVar(&r.source, "source", "", "the address of the repository, for the provenance")
 	flags.StringVar(&r.revision, "revision", "", "the commit, with "+dirty+" at its end if the tree has changes that are in no commit")

@@ -34,6 +34,10 @@ var kustomizations = map[string]string{
 	"gpuaccess.yaml":         "gpuaccess",
 	"priorities.yaml":        "priorities",
 	"scheduler-name.yaml":    "scheduler-name",
+	"monitoring.yaml":        "monitoring",
+	"grafana.yaml":           "grafana",
+	"networkpolicies.yaml":   "networkpolicies",
+	"flowcontrol.yaml":       "flowcontrol",
 }
 
 // writeManifests writes the manifests with the names of the release's images.
@@ -54,9 +58,9 @@ func (r *release) writeManifests() error {
 	return nil
 }
 
-// writeChart writes the archive of the Helm chart, which knows the registry and the tag of the images.
+// writeChart writes the archive of the Helm chart, which knows the registry, the tag and the digests of the images.
 func (r *release) writeChart() error {
-	name, content, err := chart.Pack(r.chart, &chart.Release{Version: r.version, Registry: r.registry, Modified: r.created})
+	name, content, err := chart.Pack(r.chart, &chart.Release{Version: r.version, Registry: r.registry, Digests: r.digests, Modified: r.created})
 	if err != nil {
 		return fmt.Errorf("chart: %w", err)
 	}
@@ -84,8 +88,8 @@ func inMemory(folder string) (filesys.FileSystem, error) {
 	return files, err
 }
 
-// local is the registry in the kustomizations, which name images that "make images" has built.
-const local = "localhost/"
+// localRegistry is the registry in the kustomizations, which name images that "make images" has built.
+const localRegistry = "localhost"
 
 // manifest renders a kustomization of /artifacts.
 func (r *release) manifest(files filesys.FileSystem, folder string) ([]byte, error) {
@@ -93,10 +97,11 @@ func (r *release) manifest(files filesys.FileSystem, folder string) ([]byte, err
 		Name    string `json:"name"`
 		NewName string `json:"newName"`
 		NewTag  string `json:"newTag"`
+		Digest  string `json:"digest,omitempty"`
 	}
 	var images []renamed
 	for i := range processes {
-		images = append(images, renamed{local + processes[i].image, r.reference(processes[i].image), r.version})
+		images = append(images, renamed{localRegistry + "/" + processes[i].image, r.reference(processes[i].image), r.version, r.digests[processes[i].image]})
 	}
 	overlay, err := yaml.Marshal(map[string]any{"resources": []string{filepath.Join("../artifacts", folder)}, "images": images})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -36,11 +37,28 @@ func TestTheSameInputGivesTheSameRelease(t *testing.T) {
 			t.Errorf("the release has no %s: %v", want, names)
 		}
 	}
-	if install := read(t, filepath.Join(one, "manifests", "install.yaml")); !strings.Contains(install, "image: registry.example.com/gpu/nodeagent:v1.2.3") {
+	if install := read(t, filepath.Join(one, "manifests", "install.yaml")); !strings.Contains(install, "image: registry.example.com/gpu/nodeagent:v1.2.3\n") {
 		t.Error("the manifests don't name the images of the release")
+	}
+	image := regexp.MustCompile(`image: registry.example.com/gpu/gpu-controller:v1.2.3@(sha256:[0-9a-f]{64})\n`).FindStringSubmatch(read(t, filepath.Join(one, "manifests", "install.yaml")))
+	if image == nil || !strings.Contains(read(t, filepath.Join(one, "images", "gpu-controller.tar")), image[1]) {
+		t.Errorf("the manifests name the image of gpu-controller by %q, which is not its digest", image)
 	}
 	checkProvenance(t, one, names)
 	checkBaseNames(t, names)
+}
+
+// TestImagesThatAreImportedHaveNoDigests: a node knows what was imported by its tag only.
+func TestImagesThatAreImportedHaveNoDigests(t *testing.T) {
+	r := newRelease(t)
+	r.registry = localRegistry
+	if err := r.replace(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	install := read(t, filepath.Join(r.out, "manifests", "install.yaml"))
+	if !strings.Contains(install, "image: localhost/gpu-controller:v1.2.3\n") || strings.Contains(install, "@sha256:") {
+		t.Error("the manifests don't name the images by their tags")
+	}
 }
 
 // TestAFolderThatIsNoReleaseIsLeftAlone: RELEASE=. must not delete the work of anybody.

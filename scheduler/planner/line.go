@@ -32,6 +32,10 @@ func (c lineCore) KeptFor() map[string]bool              { return c.planner.kept
 func (c lineCore) Do(actions gangs.Actions)              { c.planner.do(actions) }
 func (c lineCore) EndPlaces(group string)                { c.planner.endPlaces(group) }
 
+func (c lineCore) CountStart(result string) {
+	c.planner.metrics.estimated.WithLabelValues(result).Inc()
+}
+
 // ReportPostponed tells the owner of a gang, in an Event of the leader.
 func (c lineCore) ReportPostponed(leader *corev1.Pod, action, text string) {
 	c.planner.handle.EventRecorder().WithLogger(c.planner.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", action, "%s", text)

@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -24,6 +25,9 @@ type instruments struct {
 	aborted *metrics.Counter
 	victims *metrics.Counter
 	foreign *metrics.Counter
+	// waits are by queue, and estimated are starts by how they turned out: early, within, late.
+	waits     *metrics.HistogramVec
+	estimated *metrics.CounterVec
 	// capacity are the gauges of how much there is.
 	capacity *capacity.Gauges
 }
@@ -60,12 +64,21 @@ func newInstruments() (*instruments, error) {
 			Subsystem: subsystem, Name: "preemption_victims_total", StabilityLevel: metrics.ALPHA,
 			Help: "Pods that were preempted.",
 		}),
+		waits: metrics.NewHistogramVec(&metrics.HistogramOpts{
+			Subsystem: subsystem, Name: "wait_duration_seconds", StabilityLevel: metrics.ALPHA,
+			Help:    "How long gangs, and Pods that are in none, have waited for their places since they were created, by queue.",
+			Buckets: metrics.ExponentialBuckets(1, 4, 11),
+		}, []string{"queue"}),
+		estimated: metrics.NewCounterVec(&metrics.CounterOpts{
+			Subsystem: subsystem, Name: "estimated_starts_total", StabilityLevel: metrics.ALPHA,
+			Help: "Starts of gangs that were told when they would start, compared with the first such estimate: early, within, late.",
+		}, []string{"result"}),
 		foreign: metrics.NewCounter(&metrics.CounterOpts{
 			Subsystem: subsystem, Name: "foreign_bindings_total", StabilityLevel: metrics.ALPHA,
 			Help: "Pods that another gpu-scheduler has bound while this one was the leader: both give out the same GPUs.",
 		}),
 	}
-	for _, one := range []metrics.Registerable{i.plans, i.gangs, i.pods, i.failed, i.aborted, i.victims, i.foreign} {
+	for _, one := range []metrics.Registerable{i.plans, i.gangs, i.pods, i.failed, i.aborted, i.victims, i.foreign, i.waits, i.estimated} {
 		if err := legacyregistry.Register(one); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}
@@ -73,7 +86,11 @@ func newInstruments() (*instruments, error) {
 	return i, nil
 }
 
-func (i *instruments) started(attempt *gangs.Attempt) {
+// started counts a gang that got its places, after a wait in a queue.
+func (i *instruments) started(attempt *gangs.Attempt, queue string, waited time.Duration) {
+	if len(attempt.Placed) == 0 { // the others join those that have started, or replace some
+		i.waits.WithLabelValues(queue).Observe(waited.Seconds())
+	}
 	if attempt.Group.Alone {
 		i.pods.Inc()
 		return

@@ -82,7 +82,7 @@ func (p *Planner) assignSeats(attempt *gangs.Attempt, found *seating) uint64 {
 	}
 	p.endPlaces(attempt.Group.Key)
 	p.filters.Placed(attempt.Group.Key)
-	p.metrics.started(attempt)
+	p.metrics.started(attempt, p.line.State().QueueOf(attempt.Waiting[0].Pod()).Queue, p.clock.Since(attempt.Group.Since))
 	p.do(actions)
 	return number
 }

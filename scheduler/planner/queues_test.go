@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -465,6 +467,26 @@ func TestWaitingGangsLearnWhenTheyStart(t *testing.T) {
 	f.line.EstimateStarts(t.Context(), f.line.State())
 	if actions := f.handle.client.Actions(); len(actions) > 0 {
 		t.Errorf("it is written again although nothing has changed: %v", actions)
+	}
+}
+
+func TestTheWaitOfAPodIsCountedForItsQueue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("counts-waits", 0, nil))
+	f.clock.Step(10 * time.Minute)
+	waits := pod("waits", 8)
+	f.comes(waits)
+	if decision := f.decide(waits); decision.Node == "" {
+		t.Fatalf("it gets no place: %+v", decision)
+	}
+	counted, err := testutil.GetHistogramVecFromGatherer(legacyregistry.DefaultGatherer, "gpu_scheduler_wait_duration_seconds", map[string]string{"queue": "counts-waits"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counted.GetAggregatedSampleCount() != 1 || counted.GetAggregatedSampleSum() != 600 {
+		t.Errorf("counted %d waits of %v seconds together, want one of 600", counted.GetAggregatedSampleCount(), counted.GetAggregatedSampleSum())
 	}
 }
 

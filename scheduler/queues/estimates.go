@@ -47,6 +47,8 @@ type writtenEstimate struct {
 	at time.Time
 	// pod has it.
 	pod *corev1.Pod
+	// first is the first one that its owner was told.
+	first v1.StartEstimate
 	// given are the first estimates of each age, by which their calibration is learned.
 	given []givenEstimate
 }
@@ -87,7 +89,7 @@ func (l *Line) EstimateStarts(ctx context.Context, state *State) {
 	}
 	demand := slices.DeleteFunc(slices.Clone(waiting), func(place Place) bool { return !l.isEstimable(&place) && place.Awaits != gangs.AwaitsQueue })
 	future, held := l.Future(state, demand, now)
-	l.withdrawFrom(ctx, known.forget(waiting, held, now, l.outcomes.add))
+	l.withdrawFrom(ctx, known.forget(waiting, held, func(one *writtenEstimate) { l.started(one, now) }))
 	left, withdrawals := estimatesAtOnce, estimatesAtOnce
 	said, assumed := inQueues{}, assumedRuntimes(future)
 	for i, estimate := range outlook.Estimates(future) {
@@ -181,10 +183,10 @@ func (l *Line) withdrawFrom(ctx context.Context, pods []*corev1.Pod) (done bool)
 	return done
 }
 
-// forget drops gangs that no longer wait. The waits of those that hold something now show how good the estimates
-// were, which outcome is called with; others were deleted or suspended, or have lost members. It returns the Pods that
-// still have the estimates of these.
-func (e *estimates) forget(waiting []Place, held map[string]int, now time.Time, outcome func(outlook.Outcome)) (stale []*corev1.Pod) {
+// forget drops gangs that no longer wait. Those that hold something now have started, and show how good their estimates
+// were; others were deleted or suspended, or have lost members. It returns the Pods that still have the estimates of
+// these.
+func (e *estimates) forget(waiting []Place, held map[string]int, started func(*writtenEstimate)) (stale []*corev1.Pod) {
 	waits := make(map[string]bool, len(waiting))
 	for i := range waiting {
 		waits[waiting[i].Key] = true
@@ -194,7 +196,7 @@ func (e *estimates) forget(waiting []Place, held map[string]int, now time.Time, 
 			continue
 		}
 		if _, runs := held[key]; runs {
-			one.turnedOut(now, outcome)
+			started(&one)
 		} else if one.pod != nil {
 			stale = append(stale, one.pod)
 		}
@@ -203,10 +205,37 @@ func (e *estimates) forget(waiting []Place, held map[string]int, now time.Time, 
 	return stale
 }
 
+// started learns from a gang that has just started, and counts how its first estimate turned out.
+func (l *Line) started(one *writtenEstimate, now time.Time) {
+	one.turnedOut(now, l.outcomes.add)
+	if !one.isWithdrawn() {
+		l.core.CountStart(startAgainst(&one.first, now))
+	}
+}
+
 // turnedOut calls a function with how the estimates turned out of a gang that has just started.
 func (w *writtenEstimate) turnedOut(now time.Time, outcome func(outlook.Outcome)) {
 	for _, given := range w.given {
 		outcome(outlook.Outcome{Age: given.age, Estimated: given.wait, Waited: now.Sub(given.at)})
+	}
+}
+
+// Starts of gangs, compared with what their owners were told.
+const (
+	startEarly  = "early"
+	startWithin = "within"
+	startLate   = "late"
+)
+
+// startAgainst compares a start with an estimate, whose times are rounded.
+func startAgainst(told *v1.StartEstimate, at time.Time) string {
+	switch {
+	case at.Before(told.Earliest.Add(-shownStep)):
+		return startEarly
+	case at.After(told.Latest.Add(shownStep)):
+		return startLate
+	default:
+		return startWithin
 	}
 }
 
@@ -247,6 +276,9 @@ func (e *estimates) wrote(place *Place, next *v1.StartEstimate, wait time.Durati
 	last := e.written[place.Key]
 	age := outlook.Age(now.Sub(place.Since))
 	if known := len(last.given); known == 0 || last.given[known-1].age != age {
+		if known == 0 {
+			last.first = *next
+		}
 		last.given = append(last.given, givenEstimate{at: now, age: age, wait: wait})
 	}
 	last.StartEstimate, last.at, last.pod = *next, now, place.Leader

@@ -33,7 +33,7 @@ func TestEstimatesAreCorrectedByTheWaitsOfThoseThatStarted(t *testing.T) {
 				place := &Place{Waiting: gangs.Waiting{Key: "default/gang", Since: submitted}}
 				known.wrote(place, &v1.StartEstimate{Position: 1}, time.Hour, submitted)
 				known.wrote(place, &v1.StartEstimate{Position: 2}, time.Minute, submitted.Add(2*time.Minute)) // of the same age
-				known.forget(nil, test.held, submitted.Add(3*time.Hour), turnedOut.add)
+				known.forget(nil, test.held, func(one *writtenEstimate) { one.turnedOut(submitted.Add(3*time.Hour), turnedOut.add) })
 			}
 			estimate := outlook.Estimate{Likely: beginning.Add(time.Hour)}
 			if got := turnedOut.adjust(estimate, 0, beginning).Likely.Sub(beginning); (got - test.want).Abs() > time.Second {
@@ -119,3 +119,47 @@ func TestEstimatesOfAQueueDoNotContradictEachOther(t *testing.T) {
 		})
 	}
 }
+
+// TestAStartIsComparedWithTheFirstEstimate: later ones know more.
+func TestAStartIsComparedWithTheFirstEstimate(t *testing.T) {
+	t.Parallel()
+	at := func(minutes int) metav1.Time { return shown(beginning.Add(time.Duration(minutes) * time.Minute)) }
+	place := &Place{Waiting: gangs.Waiting{Key: "default/gang", Since: beginning}}
+	first := v1.StartEstimate{Earliest: at(60), Likely: at(90), Latest: at(120)}
+	next := v1.StartEstimate{Earliest: at(10), Likely: at(20), Latest: at(30)}
+	tests := map[string]struct {
+		minutes int
+		silent  bool
+		want    string
+	}{
+		"before":                       {50, false, "[early]"},
+		"a moment before":              {59, false, "[within]"},
+		"in between":                   {100, false, "[within]"},
+		"after":                        {130, false, "[late]"},
+		"as others were told since":    {25, false, "[early]"},
+		"of one that was told nothing": {100, true, "[]"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			core := &countingCore{}
+			line, now := newLine(t, core), at(test.minutes).Time
+			if !test.silent {
+				line.estimates.wrote(place, &first, time.Hour, beginning)
+				line.estimates.wrote(place, &next, time.Minute, beginning.Add(2*time.Minute))
+			}
+			one := line.estimates.written[place.Key]
+			if line.started(&one, now); fmt.Sprint(core.starts) != test.want {
+				t.Errorf("counted %v, want %s", core.starts, test.want)
+			}
+		})
+	}
+}
+
+// countingCore remembers what is counted.
+type countingCore struct {
+	bareCore
+	starts []string
+}
+
+func (c *countingCore) CountStart(result string) { c.starts = append(c.starts, result) }

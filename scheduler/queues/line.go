@@ -88,6 +88,8 @@ type Core interface {
 	Do(actions gangs.Actions)
 	// EndPlaces ends what is kept for a gang.
 	EndPlaces(group string)
+	// CountStart counts the start of a gang whose owner was told when it starts: early, within what was told, or late.
+	CountStart(result string)
 	// WriteEstimate writes into a Pod when its gang starts, or with nil that nothing is known of that, and
 	// ReportPostponed tells the owner that it starts later.
 	WriteEstimate(ctx context.Context, pod *corev1.Pod, estimate *v1.StartEstimate) error

@@ -37,9 +37,12 @@ func TestTheChartInstallsWhatTheKustomizationsInstall(t *testing.T) {
 		"a scheduler for Pods that name none": {
 			[]string{"artifacts", "artifacts/scheduler-name"}, values{"schedulerNames": values{"default": "gpu-scheduler"}},
 		},
+		"policies of the network":  {[]string{"artifacts", "artifacts/networkpolicies"}, values{"networkPolicies": on}},
+		"shares of the API server": {[]string{"artifacts", "artifacts/flowcontrol"}, values{"flowControl": on}},
+		"Grafana's boards":         {[]string{"artifacts", "artifacts/grafana"}, values{"grafana": values{"dashboards": on}}},
 		"everything": {
-			[]string{"artifacts", "artifacts/dashboard", "artifacts/dradriver", "artifacts/kueue", "artifacts/priorities"},
-			values{"dashboard": on, "dradriver": on, "kueue": on, "priorities": on},
+			[]string{"artifacts", "artifacts/dashboard", "artifacts/dradriver", "artifacts/kueue", "artifacts/priorities", "artifacts/monitoring"},
+			values{"dashboard": on, "dradriver": on, "kueue": on, "priorities": on, "monitoring": values{"podMonitor": on, "prometheusRule": on}},
 		},
 		"all but the processes": {[]string{"artifacts/base"}, values{
 			"controller": off(), "scheduler": off(), "nodeagent": off(), "withRights": true,
@@ -191,21 +194,23 @@ func kustomize(t *testing.T, folder string) []*unstructured.Unstructured {
 }
 
 // canonical returns objects by kind, namespace and name, without what the two ways to install write
-// differently and means the same: the hash in the names of ConfigMaps, for which the chart has an
-// annotation with a checksum; the order of arguments, variables, volumes and mounts; comments in files;
-// and the annotation that makes Helm keep an object.
+// differently and means the same: the labels that all objects of a release have; the hash in the names of
+// ConfigMaps, for which the chart has an annotation with a checksum; the order of arguments, variables, volumes
+// and mounts; comments in files; and the annotation that makes Helm keep an object.
 func canonical(t *testing.T, objects []*unstructured.Unstructured) map[string]map[string]any {
 	t.Helper()
 	found := map[string]map[string]any{}
 	for _, object := range objects {
 		object = object.DeepCopy()
 		withoutAnnotations(object.Object, "metadata")
+		withoutCommonLabels(object.Object, "metadata")
 		switch object.GetKind() {
 		case "ConfigMap":
 			object.SetName(withoutHash(object.GetName()))
 			parseFiles(t, object)
 		case "Deployment", "DaemonSet":
 			withoutAnnotations(object.Object, "spec", "template", "metadata")
+			withoutCommonLabels(object.Object, "spec", "template", "metadata")
 			sortPod(t, object)
 		}
 		name := fmt.Sprintf("%s %s/%s", object.GetKind(), object.GetNamespace(), object.GetName())
@@ -218,13 +223,26 @@ func canonical(t *testing.T, objects []*unstructured.Unstructured) map[string]ma
 }
 
 func withoutAnnotations(object map[string]any, path ...string) {
-	path = append(path, "annotations")
-	annotations, found, err := unstructured.NestedStringMap(object, path...)
+	without(object, append(path, "annotations"), func(name string) bool {
+		return name == "helm.sh/resource-policy" || strings.HasPrefix(name, "checksum/")
+	})
+}
+
+// withoutCommonLabels leaves the selectors, which say what has to be the same.
+func withoutCommonLabels(object map[string]any, path ...string) {
+	without(object, append(path, "labels"), func(name string) bool {
+		return name == "helm.sh/chart" || strings.HasPrefix(name, "app.kubernetes.io/")
+	})
+}
+
+// without removes entries of a map, and the map if none is left.
+func without(object map[string]any, path []string, isLeftOut func(name string) bool) {
+	entries, found, err := unstructured.NestedStringMap(object, path...)
 	if err != nil || !found {
 		return
 	}
-	for name := range annotations {
-		if name == "helm.sh/resource-policy" || strings.HasPrefix(name, "checksum/") {
+	for name := range entries {
+		if isLeftOut(name) {
 			unstructured.RemoveNestedField(object, append(slices.Clone(path), name)...)
 		}
 	}

@@ -37,6 +37,9 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"a text for a list":               {set("falldio.com/gpu", "nodeagent", "flags", "resource"), []string{"/nodeagent/flags/resource", "got string, want array"}},
 		"an address without a port":       {set("localhost", "nodeagent", "flags", "bind-address"), []string{"/nodeagent/flags/bind-address", "does not match pattern"}},
 		"no address":                      {set(nil, "controller", "flags", "metrics-bind-address"), []string{"/controller/flags", "metrics-bind-address"}},
+		"digests that are none":           {set(values{"nodeagent": "v1"}, "image", "digests"), []string{"/image/digests/nodeagent", "does not match pattern"}},
+		"an address instead of a network": {set([]any{"192.0.2.1"}, "networkPolicies", "apiServers"), []string{"/networkPolicies/apiServers/0", "does not match pattern"}},
+		"an interval without a unit":      {set("30", "monitoring", "podMonitor", "interval"), []string{"/monitoring/podMonitor/interval", "does not match pattern"}},
 		"a digest that is none":           {set("latest", "scheduler", "image", "digest"), []string{"/scheduler/image/digest", "does not match pattern"}},
 		"an image in one value":           {set("registry.example.com/nodeagent:v1", "nodeagent", "image"), []string{"/nodeagent/image", "got string, want object"}},
 		"a tag in the repository":         {set("nodeagent:v1", "nodeagent", "image", "repository"), []string{"/nodeagent/image/repository", "does not match pattern"}},
@@ -71,10 +74,9 @@ func TestWrongValuesAreRefused(t *testing.T) {
 
 func TestHelmLintHasNothingToSay(t *testing.T) {
 	t.Parallel()
-	on := values{"enabled": true}
 	for name, chosen := range map[string]values{
 		"by default": {},
-		"everything": {"dashboard": on, "dradriver": on, "kueue": on, "priorities": on},
+		"everything": everything(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

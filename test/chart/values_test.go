@@ -31,7 +31,8 @@ func TestAllObjectsFollowTheNamespaces(t *testing.T) {
 	all := func(agents string) values {
 		return values{
 			"namespaces": values{"nodeagent": values{"name": agents}},
-			"dashboard":  on, "dradriver": on, "kueue": on, "priorities": on,
+			"dashboard":  on, "dradriver": on, "kueue": on, "priorities": on, "networkPolicies": on, "flowControl": on,
+			"grafana": values{"dashboards": on}, "monitoring": values{"podMonitor": on, "prometheusRule": on},
 		}
 	}
 	for name, test := range map[string]struct{ release, agents string }{
@@ -278,10 +279,50 @@ func TestWhatTheDocumentationTellsToChange(t *testing.T) {
 			values{"image": values{"registry": "registry.example.com/gpu/", "tag": "v2"}, "imagePullSecrets": []any{values{"name": "registry"}}}, "Deployment", "gpu-scheduler",
 			[]string{`"image":"registry.example.com/gpu/gpu-scheduler:v2"`, `"imagePullSecrets":[{"name":"registry"}]`},
 		},
+		"replicas in several zones": {
+			values{}, "Deployment", "gpu-scheduler",
+			[]string{`"maxSkew":1,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"ScheduleAnyway"`, `"topologyKey":"kubernetes.io/hostname"`},
+		},
 		"images on the nodes": {values{}, "Deployment", "gpu-scheduler", []string{`"image":"localhost/gpu-scheduler:latest"`}},
 		"an image by its digest": {
 			set(values{"registry": "other.example.com", "repository": "team/agent", "digest": "sha256:" + strings.Repeat("0", 64)}, "nodeagent", "image"), "DaemonSet", "nodeagent",
 			[]string{`"image":"other.example.com/team/agent@sha256:` + strings.Repeat("0", 64) + `"`},
+		},
+		"Prometheus selects by a label": {
+			set(values{"enabled": true, "labels": values{"release": "stack"}}, "monitoring", "podMonitor"), "ServiceMonitor", "gpu-scheduler", []string{`"release":"stack"`},
+		},
+		"Prometheus selects alerts by a label": {
+			set(values{"enabled": true, "labels": values{"release": "stack"}}, "monitoring", "prometheusRule"), "PrometheusRule", "gpu-controller", []string{`"release":"stack"`, `{{ $labels.hostname }}`},
+		},
+		"Prometheus scrapes more rarely": {
+			set(values{"enabled": true, "interval": "1m"}, "monitoring", "podMonitor"), "PodMonitor", "nodeagent", []string{`"interval":"1m"`, `"honorLabels":true`},
+		},
+		"Prometheus scrapes with a token": {
+			set(values{"enabled": true, "endpoint": values{"scheme": "https", "authorization": values{"credentials": values{"name": "prometheus-token", "key": "token"}}}}, "monitoring", "podMonitor"), "PodMonitor", "nodeagent",
+			[]string{`"authorization":{"credentials":{"key":"token","name":"prometheus-token"}}`, `"scheme":"https"`, `"port":"http"`},
+		},
+		"Prometheus under another account": {
+			set(values{"podMonitor": values{"enabled": true}, "prometheus": values{"namespace": "mon", "serviceAccount": "stack-prometheus"}}, "monitoring"), "ClusterRoleBinding", "gpu-metrics-reader",
+			[]string{`"subjects":[{"kind":"ServiceAccount","name":"stack-prometheus","namespace":"mon"}]`},
+		},
+		"Prometheus in another namespace": {
+			values{"networkPolicies": values{"enabled": true}, "monitoring": values{"prometheus": values{"namespace": "mon"}}}, "NetworkPolicy", "gpu-controller-metrics",
+			[]string{`"kubernetes.io/metadata.name":"mon"`},
+		},
+		"API servers that reach the agents": {
+			set(values{"enabled": true, "apiServers": []any{"192.0.2.0/28", "2001:db8::/64"}}, "networkPolicies"), "NetworkPolicy", "nodeagent-api-servers",
+			[]string{`"from":[{"ipBlock":{"cidr":"192.0.2.0/28"}},{"ipBlock":{"cidr":"2001:db8::/64"}}]`},
+		},
+		"boards in a folder of Grafana": {
+			set(values{"enabled": true, "namespace": "grafana", "annotations": values{"grafana_folder": "GPUs"}}, "grafana", "dashboards"), "ConfigMap", "gpu-controller-dashboards",
+			[]string{`"grafana_folder":"GPUs"`, `"grafana_dashboard":"1"`, `"namespace":"grafana"`},
+		},
+		"images of the release by their digests": {
+			set(values{"registry": "mirror.example.com", "digests": values{"nodeagent": "sha256:" + strings.Repeat("0", 64)}}, "image"), "DaemonSet", "nodeagent",
+			[]string{`"image":"mirror.example.com/nodeagent:latest@sha256:` + strings.Repeat("0", 64) + `"`},
+		},
+		"a tag of one's own instead of the release's": {
+			set(values{"tag": "v2", "digests": values{"nodeagent": "sha256:" + strings.Repeat("0", 64)}}, "image"), "DaemonSet", "nodeagent", []string{`"image":"localhost/nodeagent:v2"`},
 		},
 		"more memory for a large cluster": {
 			set(values{"env": values{"GOMEMLIMIT": "6GiB"}, "resources": values{"limits": values{"memory": "8Gi"}}}, "scheduler"), "Deployment", "gpu-scheduler",

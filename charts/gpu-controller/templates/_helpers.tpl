@@ -1,11 +1,50 @@
 {{/*
-manifest prints a file that "kubectl apply -k artifacts" installs as well, with the namespaces of
-this release. Its arguments are root ($) and file.
+labels prints the labels of all objects. Its argument is root ($).
+*/}}
+{{- define "gpu-controller.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/name: gpu-controller
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | quote }}
+app.kubernetes.io/part-of: gpu-controller
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{/*
+labelsOf prints those of an object of one process. Its arguments are root, name and component.
+*/}}
+{{- define "gpu-controller.labelsOf" -}}
+{{- $own := dict "app.kubernetes.io/name" .name "app.kubernetes.io/component" .component -}}
+{{- mergeOverwrite (include "gpu-controller.labels" .root | fromYaml) $own | toYaml -}}
+{{- end }}
+
+{{/*
+labelled prints a text with several objects, with these labels. Its arguments are root and text.
+*/}}
+{{- define "gpu-controller.labelled" -}}
+{{- $labels := include "gpu-controller.labels" .root | fromYaml -}}
+{{- $documents := list -}}
+{{- range splitList "\n---\n" .text -}}
+{{- if regexMatch "(?m)^  labels:\n" . -}}
+{{- $others := $labels -}}
+{{- if regexMatch "(?m)^    app\\.kubernetes\\.io/name: " . }}{{ $others = omit $labels "app.kubernetes.io/name" }}{{ end -}}
+{{- $documents = append $documents (regexReplaceAllLiteral "(?m)^  labels:\n" . (printf "  labels:%s\n" (toYaml $others | nindent 4))) -}}
+{{- else -}}
+{{- $documents = append $documents (regexReplaceAllLiteral "(?m)^metadata:\n" . (printf "metadata:\n  labels:%s\n" (toYaml $labels | nindent 4))) -}}
+{{- end -}}
+{{- end -}}
+{{- join "\n---\n" $documents -}}
+{{- end }}
+
+{{/*
+manifest prints a file that "kubectl apply -k artifacts" installs as well, with the namespaces and the
+labels of this release. Its arguments are root ($) and file.
 */}}
 {{- define "gpu-controller.manifest" -}}
 {{- $text := .root.Files.Get .file -}}
 {{- if not $text }}{{ fail (printf "the chart lacks the file %s: if it comes from a checkout of the repository, it has to be the whole repository" .file) }}{{ end -}}
-{{- $text | replace "nodeagent-system" "(agents)" | replace "gpu-controller-system" .root.Release.Namespace | replace "(agents)" .root.Values.namespaces.nodeagent.name -}}
+{{- $text = $text | replace "nodeagent-system" "(agents)" | replace "gpu-controller-system" .root.Release.Namespace | replace "(agents)" .root.Values.namespaces.nodeagent.name -}}
+{{- include "gpu-controller.labelled" (dict "root" .root "text" $text) -}}
 {{- end }}
 
 {{/*
@@ -15,6 +54,22 @@ changed, but not the template that depends on it. Its arguments are text, old an
 {{- define "gpu-controller.substitute" -}}
 {{- if not (contains .old .text) }}{{ fail (printf "the manifest no longer contains %q" .old) }}{{ end -}}
 {{- .text | replace .old .new -}}
+{{- end }}
+
+{{/*
+withLabels adds labels to the objects of a kind, a regular expression, in a text with several objects that
+have labels. Its arguments are text, kind and labels.
+*/}}
+{{- define "gpu-controller.withLabels" -}}
+{{- $documents := list -}}
+{{- $labels := .labels -}}
+{{- $kind := printf "(?m)^kind: %s$" .kind -}}
+{{- range splitList "\n---\n" .text -}}
+{{- $document := . -}}
+{{- if and $labels (regexMatch $kind .) }}{{ $document = regexReplaceAllLiteral "(?m)^  labels:\n" . (printf "  labels:%s\n" (toYaml $labels | nindent 4)) }}{{ end -}}
+{{- $documents = append $documents $document -}}
+{{- end -}}
+{{- join "\n---\n" $documents -}}
 {{- end }}
 
 {{/*
@@ -28,7 +83,10 @@ image prints the name of a process' image. Its arguments are root and process (i
 {{- if $image.digest -}}
 {{- printf "%s@%s" $name $image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" $name ($image.tag | default .root.Values.image.tag | default .root.Chart.AppVersion) -}}
+{{- $tag := $image.tag | default .root.Values.image.tag -}}
+{{- $digest := get .root.Values.image.digests $image.repository -}}
+{{- if $tag }}{{ $digest = "" }}{{ end -}}
+{{- printf "%s:%s" $name ($tag | default .root.Chart.AppVersion) -}}{{ with $digest }}@{{ . }}{{ end -}}
 {{- end -}}
 {{- end }}
 
@@ -80,13 +138,14 @@ env prints the environment variables of a process' values.
 {{- end }}
 
 {{/*
-podMeta prints the labels and annotations of a process' Pods. Its arguments are process, labels and
+podMeta prints the labels and annotations of a process' Pods. Its arguments are root, process, labels and
 annotations; what the values say takes precedence over the annotations, but not over the labels, as
-selectors depend on these.
+selectors depend on these. Another version of the chart alone restarts no Pod.
 */}}
 {{- define "gpu-controller.podMeta" -}}
 labels:
-  {{- merge (deepCopy .labels) .process.podLabels | toYaml | nindent 2 }}
+  {{- $common := omit (include "gpu-controller.labels" .root | fromYaml) "helm.sh/chart" }}
+  {{- merge (deepCopy .labels) .process.podLabels $common | toYaml | nindent 2 }}
 {{- with mergeOverwrite (deepCopy .annotations) .process.podAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
@@ -169,6 +228,8 @@ kind: PodDisruptionBudget
 metadata:
   name: {{ .name }}
   namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "gpu-controller.labelsOf" . | nindent 4 }}
 spec:
   maxUnavailable: {{ .process.podDisruptionBudget.maxUnavailable }}
   unhealthyPodEvictionPolicy: AlwaysAllow

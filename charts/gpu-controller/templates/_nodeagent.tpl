@@ -67,13 +67,14 @@ DaemonSet only), flags, affinity and nodeSelector.
 {{- $port := include "gpu-controller.port" (get $flags "bind-address") }}
 {{- $kubelet := get $flags "kubelet-directory" | default "/var/lib/kubelet" | trimSuffix "/" }}
 {{- $labels := merge (dict "app.kubernetes.io/name" "nodeagent") .labels }}
+{{- $own := merge (deepCopy $labels) (dict "app.kubernetes.io/component" "agent") }}
 apiVersion: apps/v1
 kind: DaemonSet
 metadata:
   name: {{ .name }}
   namespace: {{ $root.Values.namespaces.nodeagent.name }}
   labels:
-    {{- toYaml $labels | nindent 4 }}
+    {{- merge (deepCopy $own) (include "gpu-controller.labels" $root | fromYaml) | toYaml | nindent 4 }}
 spec:
   selector:
     matchLabels:
@@ -84,7 +85,7 @@ spec:
     metadata:
       {{- $annotations := dict "checksum/probe" (include "gpu-controller.nodeagent.probe" $root | sha256sum) }}
       {{- $annotations = merge $annotations (include "gpu-controller.scrape" (dict "port" $port "flags" $flags) | fromYaml) }}
-      {{- include "gpu-controller.podMeta" (dict "process" $process "labels" $labels "annotations" $annotations) | nindent 6 }}
+      {{- include "gpu-controller.podMeta" (dict "root" $root "process" $process "labels" $own "annotations" $annotations) | nindent 6 }}
     spec:
       serviceAccountName: nodeagent
       {{- include "gpu-controller.pod" (dict "root" $root "process" $process) | nindent 6 }}

@@ -8,10 +8,12 @@ package chart
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +26,8 @@ const ignoreFile = ".helmignore"
 type Release struct {
 	// Version is the tag of the images, and that of the chart as semantic versioning has it.
 	Version string
+	// Digests are those of the images by their names.
+	Digests map[string]string
 	// Registry is where the images are, without a slash at the end.
 	Registry string
 	// Modified is the time of all files.
@@ -109,7 +113,10 @@ func (r *Release) replaceIn(name string, content []byte) ([]byte, error) {
 			"\nversion: 0.0.0\n":     "\nversion: " + semantic(r.Version) + "\n",
 			"\nappVersion: latest\n": fmt.Sprintf("\nappVersion: %q\n", r.Version),
 		},
-		"values.yaml": {"\n  registry: localhost\n": fmt.Sprintf("\n  registry: %q\n", r.Registry)},
+		"values.yaml": {
+			"\n  registry: localhost\n": fmt.Sprintf("\n  registry: %q\n", r.Registry),
+			"\n  digests: {}\n":         "\n  digests:" + r.digests() + "\n",
+		},
 	}
 	for line, replacement := range lines[name] {
 		if bytes.Count(content, []byte(line)) != 1 {
@@ -118,6 +125,18 @@ func (r *Release) replaceIn(name string, content []byte) ([]byte, error) {
 		content = bytes.Replace(content, []byte(line), []byte(replacement), 1)
 	}
 	return content, nil
+}
+
+// digests returns the digests as a YAML map.
+func (r *Release) digests() string {
+	if len(r.Digests) == 0 {
+		return " {}"
+	}
+	var lines strings.Builder
+	for _, image := range slices.Sorted(maps.Keys(r.Digests)) {
+		fmt.Fprintf(&lines, "\n    %s: %s", image, r.Digests[image])
+	}
+	return lines.String()
 }
 
 // semanticVersion is that of https://semver.org without metadata of the build.

@@ -22,9 +22,10 @@ import (
 // readable returns what a controller finds that may list only some resources outside of its namespace, and how often it
 // has asked.
 func readable(ctx context.Context, namespace string, resources ...string) (unreadable, int, error) {
-	kube := kubefake.NewClientset()
+	kube, first := kubefake.NewClientset(), true
 	kube.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		if len(kube.Actions()) == 1 {
+		if first {
+			first = false
 			return true, nil, errors.New("the API server is starting")
 		}
 		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()

@@ -18,8 +18,8 @@ import (
 	"falldio.github.io/gpu-controller/test/programs"
 )
 
-// apply does what users do with a manifest: kubectl apply, on the server's side and with strict validation.
-func (s *suite) apply(manifest []byte, args ...string) {
+// applyManifest does what users do with a manifest: kubectl apply, on the server's side and with strict validation.
+func (s *suite) applyManifest(manifest []byte, args ...string) {
 	s.Helper()
 	file := filepath.Join(s.TempDir(), "manifest.yaml")
 	if err := os.WriteFile(file, manifest, 0o600); err != nil {
@@ -39,9 +39,9 @@ func TestTheTemplatesRun(t *testing.T) {
 		}
 		return []byte(out)
 	}
-	s.apply(manifest("volume")) // the others use it
+	s.applyManifest(manifest("volume")) // the others use it
 	for _, name := range template.Names() {
-		s.apply(manifest(name))
+		s.applyManifest(manifest(name))
 	}
 	for _, name := range template.Names() {
 		var object metav1.PartialObjectMetadata
@@ -84,7 +84,7 @@ func TestTheAPIServerAcceptsWhatGuidesShow(t *testing.T) {
 			if strings.Contains(string(shown.text), "apiVersion:") { // others are values of the chart: test/chart
 				count++
 				t.Logf("%s:%d", filepath.Base(file), shown.line)
-				s.apply(shown.text, "--dry-run=server")
+				s.applyManifest(shown.text, "--dry-run=server")
 			}
 		}
 	}

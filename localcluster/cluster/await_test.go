@@ -33,7 +33,7 @@ func TestTheStartWaitsForProgramsThatAreBeingBuilt(t *testing.T) {
 	dir := t.TempDir()
 	controller, complete := filepath.Join(dir, "gpu-controller"), filepath.Join(dir, "localcluster")
 	build := func(path string) {
-		if err := os.WriteFile(path, nil, 0o700); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(path, nil, 0o700); err != nil {
 			t.Error(err)
 		}
 	}

@@ -70,6 +70,11 @@ func TestSimulatedPodsHaveLogsAndAnswerCommands(t *testing.T) {
 	if got := s.outputOf("logs", "train", "--since=1h", "--timestamps"); strings.Count(got, "Z ") != len(lines) {
 		t.Errorf("with times it is\n%s", got)
 	}
+}
+
+func TestTheLogOfASimulatedPodSaysHowItFailed(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
 	s.create(newTask("fails", 1, "1s", "simulation.falldio.com/exit-code", "3"))
 	s.waitForPhase("fails", v1.PhaseFailed)
 	if got := s.outputOf("logs", "fails"); !strings.Contains(got, "failed at step 10 with exit code 3") {

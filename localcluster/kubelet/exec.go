@@ -35,7 +35,7 @@ func (s *Server) serveExec(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	pod, err := s.Kube.CoreV1().Pods(r.PathValue("namespace")).Get(r.Context(), r.PathValue("pod"), metav1.GetOptions{})
+	pod, err := s.podOf(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return

@@ -68,6 +68,11 @@ func (s *Server) handler() http.Handler {
 	return mux
 }
 
+// podOf returns the Pod that a request is about.
+func (s *Server) podOf(r *http.Request) (*corev1.Pod, error) {
+	return s.Kube.CoreV1().Pods(r.PathValue("namespace")).Get(r.Context(), r.PathValue("pod"), metav1.GetOptions{})
+}
+
 // logOf returns the log of a container of a Pod, or an error that says as a kubelet why there is none.
 func (s *Server) logOf(pod *corev1.Pod, container string) (*training.Log, error) {
 	status := podfacts.StatusOf(pod, container)

@@ -24,7 +24,8 @@ func Every(ctx context.Context, clock clock.WithTicker, period time.Duration, do
 	}
 }
 
-// Sleep waits for a while. If ctx ends, it returns why.
+// Sleep waits for a while. If ctx ends, it returns why, even if the time is over, too: whoever pressed Ctrl-C
+// is not shown one more answer.
 func Sleep(ctx context.Context, clock clock.Clock, length time.Duration) error {
 	timer := clock.NewTimer(length)
 	defer timer.Stop()
@@ -32,6 +33,6 @@ func Sleep(ctx context.Context, clock clock.Clock, length time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-timer.C():
-		return nil
+		return context.Cause(ctx)
 	}
 }

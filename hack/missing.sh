@@ -26,8 +26,6 @@ program git git "upgrades from the commit before: test/upgrade"
 program runc runc "${NODE}"
 program iproute2 ip "${NODE}"
 file containernetworking-plugins /usr/lib/cni/bridge "network of Pods on a real node: test/realnode"
-program gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc "the release's images for arm64: test/release"
-file libc6-dev-arm64-cross /usr/aarch64-linux-gnu/include/stdio.h "the release's images for arm64: test/release"
 program chromium chromium "the page in a browser: test/dashboard"
 program npm npm "the page's accessibility: test/dashboard"
 

@@ -72,7 +72,7 @@ func TestWorkflowsRunWhatDevelopersRun(t *testing.T) {
 		t.Errorf("found the targets %v only", targets)
 	}
 	for _, target := range targets {
-		command := exec.CommandContext(t.Context(), "make", "--dry-run", "--directory="+tree, target)
+		command := exec.CommandContext(t.Context(), "make", append([]string{"--dry-run", "--directory=" + tree}, strings.Fields(target)...)...)
 		command.Env = append(os.Environ(), "VERSION=v1.2.3", "REGISTRY=registry.example.com/gpu", "URL=https://example.com", "MAKEFLAGS=")
 		if output, err := command.CombinedOutput(); err != nil {
 			t.Errorf("make %s: %v: %s", target, err, output)
@@ -95,7 +95,7 @@ func TestWorkflowsMayDoNoMoreThanTheyMust(t *testing.T) {
 	}
 	reads := map[string]string{"contents": "read"}
 	want := map[string]map[string]string{
-		"ci/linux": reads, "ci/macos": reads, "release/build": reads,
+		"ci/linux": reads, "ci/arm64": reads, "ci/macos": reads, "release/build": reads,
 		"release/publish": {"contents": "write", "packages": "write", "id-token": "write", "attestations": "write"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

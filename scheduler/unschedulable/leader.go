@@ -6,6 +6,7 @@ package unschedulable
 import (
 	"context"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +25,7 @@ func (r *Reporter) writeLeader(ctx context.Context, one *report, limit int) (lef
 	switch {
 	case leader == nil || one.isOn(leader):
 		return limit, true
-	case limit == 0 || r.Clock.Since(one.since) < leaderSettle || r.Clock.Since(one.annotatedAt) < leaderPeriod:
+	case limit == 0 || r.Clock.Since(one.since) < settleOf(one.reason.Reason) || r.Clock.Since(one.annotatedAt) < leaderPeriod:
 		return limit, false
 	}
 	if err := r.Annotate(ctx, leader, one.gang, nil); err != nil {
@@ -32,6 +33,17 @@ func (r *Reporter) writeLeader(ctx context.Context, one *report, limit int) (lef
 		return limit - 1, false
 	}
 	return limit - 1, true
+}
+
+// settleOf returns how long a gang has to wait before its leader is written. Until then it seems to wait its turn, which
+// is wrong about what waits for a change and not for others to end.
+func settleOf(cause v1.WaitingCause) time.Duration {
+	switch cause {
+	case v1.WaitsForever, v1.WaitsForClosedNodes, v1.WaitsForExternal, v1.WaitsForQueueAccess, v1.WaitsForChange:
+		return settle
+	default:
+		return leaderSettle
+	}
 }
 
 // isOn reports whether a gang's leader has the reason.

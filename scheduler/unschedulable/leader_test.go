@@ -57,6 +57,18 @@ func TestTheLeaderOfAGangSaysWhyItWaits(t *testing.T) {
 	f.want(time.Hour)
 }
 
+func TestWhatDoesNotWaitItsTurnSaysSoAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []v1.WaitingCause{v1.WaitsForever, v1.WaitsForClosedNodes, v1.WaitsForExternal, v1.WaitsForQueueAccess, v1.WaitsForChange} {
+		t.Run(string(cause), func(t *testing.T) {
+			t.Parallel()
+			f := withLeader(t)
+			f.Say("train", v1.WaitingReason{Reason: cause, Message: "it does not fit"})
+			f.want(settle, "train-0")
+		})
+	}
+}
+
 func TestNumbersThatKeepChangingAreSaidFromTimeToTime(t *testing.T) {
 	t.Parallel()
 	f := withLeader(t)

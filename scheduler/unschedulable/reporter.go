@@ -32,8 +32,8 @@ const (
 	period = time.Second
 	atOnce = 50
 	// settle is how long a gang has to wait before its members are written: an attempt may
-	// be followed by a preemption, or by another attempt that finds a place. The leader is written later: when
-	// it is expected to start is mostly written before, and the reason together with that.
+	// be followed by a preemption, or by another attempt that finds a place. The leader is written later if it
+	// may be expected to start: when, is mostly written before, and the reason together with that.
 	settle, leaderSettle = time.Second, 7 * time.Second
 	// leaderPeriod is how often a leader is written at most.
 	leaderPeriod = 10 * time.Second

@@ -106,7 +106,7 @@ func TestParseRefuses(t *testing.T) {
 		"a group without nodes":         {"nodeGroups: [{name: a}]", "nodeGroups[0].count: Invalid value: 0: must be from 1"},
 		"GPUs without a model":          {"nodeGroups: [{name: a, count: 1, gpusPerNode: 2}]", "nodeGroups[0].model: Required"},
 		"a model without GPUs":          {"nodeGroups: [{name: a, count: 1, model: rtx4090}]", "nodeGroups[0].gpusPerNode: Required"},
-		"a model that tells no memory":  {"nodeGroups: [{name: a, count: 1, model: rtx4090, gpusPerNode: 1}]", "nodeGroups[0].gpuMemory: Required"},
+		"a model that tells no memory":  {"nodeGroups: [{name: a, count: 1, model: rtx4090, gpusPerNode: 1}]", "or gpu-memory=24564Mi in --nodes"},
 		"a model that is no label":      {"nodeGroups: [{name: a, count: 1, model: RTX 4090, gpusPerNode: 1, gpuMemory: 1Gi}]", "nodeGroups[0].model: Invalid"},
 		"a quantity without sense":      {"nodeGroups: [{name: a, count: 1, cpu: many}]", `nodeGroups[0].cpu: Invalid value: "many": must be a quantity`},
 		"a negative quantity":           {"nodeGroups: [{name: a, count: 1, memory: -1Gi}]", "nodeGroups[0].memory: Invalid"},

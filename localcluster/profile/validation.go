@@ -86,7 +86,7 @@ func validateGPUs(path *field.Path, group *NodeGroup) field.ErrorList {
 	}
 	errs := validateLabelValue(path.Child("model"), group.Model)
 	if group.GPUMemory == "" {
-		return append(errs, field.Required(path.Child("gpuMemory"), "it does not follow from the model: set it, for example 24564Mi"))
+		return append(errs, field.Required(path.Child("gpuMemory"), "it does not follow from the model: set it, for example 24564Mi, or gpu-memory=24564Mi in --nodes"))
 	}
 	return append(errs, validateQuantity(path.Child("gpuMemory"), group.GPUMemory)...)
 }

@@ -12,9 +12,13 @@ import (
 // mostTypos is how many typos are taken for typos.
 const mostTypos = 2
 
+// longName is how long a name is that may have typos and be only one word of another name: "a100" is not a word of
+// "h100-80gb-hbm3".
+const longName = 7
+
 // Nearest returns the known name that a user may have meant with one that is none of them: one that differs only in
-// case, hyphens and underscores, or else in a few characters, or else has it as one of its words; empty if there is
-// none.
+// case, hyphens and underscores, or else in a few characters, or else has it as one of its words, in which a long name
+// may be misspelt as well; empty if there is none.
 func Nearest(name string, known []string) string {
 	nearest, fewest := "", min(mostTypos, len(name)/2)+1
 	for _, candidate := range slices.Sorted(slices.Values(known)) {
@@ -25,12 +29,18 @@ func Nearest(name string, known []string) string {
 	if nearest != "" || name == "" {
 		return nearest
 	}
+	fewest = 1
+	if len(name) >= longName {
+		fewest = mostTypos + 1
+	}
 	for _, candidate := range slices.Sorted(slices.Values(known)) {
-		if slices.Contains(strings.Split(candidate, "-"), strings.ToLower(name)) {
-			return candidate
+		for word := range strings.SplitSeq(candidate, "-") {
+			if typos := Distance(strings.ToLower(name), word); typos < fewest {
+				nearest, fewest = candidate, typos
+			}
 		}
 	}
-	return ""
+	return nearest
 }
 
 // plain returns a name without what people vary in names of several words: "gpuamount" for "gpu-amount" and

@@ -72,7 +72,7 @@ func (o *Outlook) say(said *verdict.Verdict, reason *v1.WaitingReason) {
 // Otherwise the scheduler knows more, such as which places are booked for others, and its reason is all that is added.
 func outlookFor(said *verdict.Verdict, reason *v1.WaitingReason, o *Outlook) *Outlook {
 	agrees := said.Kind == o.Kind() || said.Kind == v1.TaskStarting || said.Kind == v1.TaskQueued && o.Verdict == AfterPreemption
-	if agrees || reason == nil || o.neverToo(reason) {
+	if agrees || reason == nil {
 		o.say(said, reason)
 		return o
 	}
@@ -81,10 +81,4 @@ func outlookFor(said *verdict.Verdict, reason *v1.WaitingReason, o *Outlook) *Ou
 		published.Verdict = Never
 	}
 	return published
-}
-
-// neverToo reports whether an outlook is that it never fits, and the scheduler has said so in the same words, but only
-// as a sentence so far: it publishes the rest some seconds later.
-func (o *Outlook) neverToo(reason *v1.WaitingReason) bool {
-	return o.Verdict == Never && reason.Reason == "" && o.Nodes != "" && strings.Contains(reason.Message, o.Nodes)
 }

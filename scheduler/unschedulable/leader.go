@@ -35,8 +35,8 @@ func (r *Reporter) writeLeader(ctx context.Context, one *report, limit int) (lef
 	return limit - 1, true
 }
 
-// settleOf returns how long a gang has to wait before its leader is written. Until then it seems to wait its turn, which
-// is wrong about what waits for a change and not for others to end.
+// settleOf returns how long a gang has to wait before its leader is written. Until then it seems to wait its turn,
+// which is wrong about what waits for a change and not for others to end.
 func settleOf(cause v1.WaitingCause) time.Duration {
 	switch cause {
 	case v1.WaitsForever, v1.WaitsForClosedNodes, v1.WaitsForExternal, v1.WaitsForQueueAccess, v1.WaitsForChange:

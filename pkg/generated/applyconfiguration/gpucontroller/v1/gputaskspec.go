@@ -37,7 +37,7 @@ type GPUTaskSpecApplyConfiguration struct {
 	// to 9999, all on one node, or a share of one GPU from "0.01" to "0.99" in
 	// steps of 0.01, in quotes, for example "0.5". Shares of one
 	// GPU never add up to more than the GPU. A Pod is limited to its share only on
-	// nodes with NVIDIA's MPS. Shares need
+	// nodes with NVIDIA's MPS, or, as for memory, with a driver that limits it. Shares need
 	// gpu-scheduler: the stock kube-scheduler does
 	// not know that shares and whole GPUs are the same cards. With gpuProfile it
 	// is a whole number of MIG slices. Default: "1". Immutable.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -76,7 +77,19 @@ func (c *testCluster) makeScene(ctx context.Context) error {
 	if err := c.until(ctx, "the starts of what waits are estimated", func() bool { return c.isEstimated(ctx, wide.Name) && c.isEstimated(ctx, "evaluate") }); err != nil {
 		return err
 	}
+	if err := c.until(ctx, "what fits nowhere says so", func() bool { return c.neverFits(ctx, "too-big") }); err != nil {
+		return err
+	}
 	return c.awaitPlan(ctx)
+}
+
+func (c *testCluster) neverFits(ctx context.Context, name string) bool {
+	now, err := c.tasks.FalldioV1().GPUTasks(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return false
+	}
+	condition := meta.FindStatusCondition(now.Status.Conditions, v1.ConditionReconciling)
+	return condition != nil && condition.Reason == string(v1.TaskNeverFits)
 }
 
 func (c *testCluster) isEstimated(ctx context.Context, name string) bool {

@@ -113,6 +113,23 @@ func TestLogsOfSeveralTasks(t *testing.T) {
 	}
 }
 
+func TestLogsOfAPodOfAnArrayThatDoesNotExistYet(t *testing.T) {
+	t.Parallel()
+	f := withTasks(t)
+	f.started("big-0", "big-1")
+	f.change(f.tasks.Tracker(), gputasks(), "big", func(object runtime.Object) {
+		object.(*v1.GPUTask).Spec.Completions = new(int32(12))
+	})
+	for args, want := range map[string]string{
+		"logs big --index 5":  "--index=5: this Pod of task big does not exist yet, or no longer; there are Pods with the indexes 0, 1",
+		"logs big --index 12": "--index=12: task big has Pods with the indexes 0, 1",
+	} {
+		if got := errorText(f.run(strings.Fields(args)...)); got != want {
+			t.Errorf("%s: error %q, want %q", args, got, want)
+		}
+	}
+}
+
 func TestLogsOfARole(t *testing.T) {
 	t.Parallel()
 	f := withTasks(t)

@@ -62,7 +62,11 @@ func (m *members) chosen(task *v1.GPUTask, pods []*corev1.Pod) ([]*corev1.Pod, e
 		return nil, fmt.Errorf("--role=%s: task %s has no Pods of this role; its roles are %s", m.role, task.Name, cmp.Or(strings.Join(labelsOf(pods, v1.LabelRole), ", "), "none"))
 	}
 	same := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return m.role != "" && pod.Labels[v1.LabelRole] != m.role })
-	return nil, fmt.Errorf("--index=%d: task %s has Pods with the indexes %s", m.index, task.Name, abbreviated(labelsOf(same, m.indexLabel())))
+	there := abbreviated(labelsOf(same, m.indexLabel()))
+	if array := task.Spec.Completions; array != nil && m.index < *array {
+		return nil, fmt.Errorf("--index=%d: this Pod of task %s does not exist yet, or no longer; there are Pods with the indexes %s", m.index, task.Name, there)
+	}
+	return nil, fmt.Errorf("--index=%d: task %s has Pods with the indexes %s", m.index, task.Name, there)
 }
 
 // labelsOf returns the values of a label in the order of the Pods, each once.

@@ -60,7 +60,7 @@ func (u *containerUse) settle(ctx context.Context) {
 	u.visible.Store(sees)
 	u.settled.Store(true)
 	if !sees {
-		klog.FromContext(ctx).Info("What containers use of shared GPUs is not measured: the agent does not see the node's processes; see --process-metrics and hostPID in docs/node-agent.md")
+		klog.FromContext(ctx).Info("What containers use of shared GPUs is not measured: the agent does not see the node's processes; see --process-metrics and hostPID in docs/node-agent-reference.md")
 	}
 }
 

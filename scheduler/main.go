@@ -3,7 +3,7 @@
 
 // Command gpu-scheduler is kube-scheduler with plugins for GPUs: whole gangs onto
 // exact GPUs. Its flags are kube-scheduler's, its configuration a
-// KubeSchedulerConfiguration: see docs/scheduling.md.
+// KubeSchedulerConfiguration: see docs/scheduling-configuration.md.
 package main
 
 import (

@@ -72,7 +72,7 @@ func (o *Outlook) say(said *verdict.Verdict, reason *v1.WaitingReason) {
 // Otherwise the scheduler knows more, such as which places are booked for others, and its reason is all that is added.
 func outlookFor(said *verdict.Verdict, reason *v1.WaitingReason, o *Outlook) *Outlook {
 	agrees := said.Kind == o.Kind() || said.Kind == v1.TaskStarting || said.Kind == v1.TaskQueued && o.Verdict == AfterPreemption
-	if agrees || reason == nil {
+	if agrees || reason == nil || reason.Reason == "" && o.Verdict == Never { // the reason itself follows within seconds
 		o.say(said, reason)
 		return o
 	}

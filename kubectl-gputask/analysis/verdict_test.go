@@ -35,3 +35,24 @@ func TestAnOutlookSaysOnceWhatTheSchedulerHasFound(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatNeverFitsDoesNotWaitForOthersBeforeTheSchedulerHasPublishedWhy(t *testing.T) {
+	t.Parallel()
+	const few = "16 nodes have too few GPUs"
+	tests := map[string]struct {
+		reason *v1.WaitingReason
+		want   Verdict
+	}{
+		"the scheduler has only said a sentence so far": {&v1.WaitingReason{Message: "it would not fit even if nothing else ran; " + few + "; needs 16 GPUs"}, Never},
+		"the scheduler has published that it may fit":   {&v1.WaitingReason{Reason: v1.WaitsForGPUs, Message: few}, Sometime},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := outlookFor(&verdict.Verdict{Kind: v1.TaskQueued}, test.reason, &Outlook{Verdict: Never, Nodes: few})
+			if got.Verdict != test.want {
+				t.Errorf("the verdict is %s, want %s", got.Verdict, test.want)
+			}
+		})
+	}
+}

@@ -4,7 +4,7 @@
 // Package podfacts says what has really happened to a Pod: whether a container of it has ever started,
 // which of them does the work, how it ended and by whose doing, and since when. It goes
 // by what the status shows, not by lists of reasons, which grow with every version of Kubernetes.
-// docs/gputask.md has the table of what counts as what.
+// docs/gputask-failures.md has the table of what counts as what.
 //
 // All times are by the API server's clock. Containers begin and end by the clocks of their nodes, which are put right
 // by when the node saw the Pod.

@@ -150,7 +150,7 @@ func TestLeasesAreWhereTheProcessesMayHaveThem(t *testing.T) {
 	}
 }
 
-// TestWhatTheDocumentationTellsToChange has what docs/gpu-operator.md, docs/node-agent.md,
+// TestWhatTheDocumentationTellsToChange has what docs/gpu-operator.md, docs/node-agent.md, docs/node-agent-parts.md,
 // docs/controller.md, docs/network-speed.md, docs/dashboard.md and others tell users to change.
 func TestWhatTheDocumentationTellsToChange(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,10 @@ func TestTheAPIServerAcceptsWhatTheDocumentsShow(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("found no examples: %v", err)
 	}
-	for _, document := range []string{"README.md", "docs/gputask.md", "docs/coming-from.md", "docs/gpuqueue.md"} {
+	documents := []string{
+		"README.md", "docs/gputask.md", "docs/gputask-fields.md", "docs/gputask-failures.md", "docs/coming-from.md", "docs/gpuqueue.md",
+	}
+	for _, document := range documents {
 		files = append(files, filepath.Join(programs.Root(), document))
 	}
 	for _, file := range files {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -246,10 +247,11 @@ func (w *queueStress) stopTeams() {
 	w.recorder.add(&fact{mark: nothingIsOwed})
 }
 
-// runWhole waits until a gang of all GPUs has ended. Work of others comes all the time.
+// runWhole waits until a gang of all GPUs, which has no nodes yet, has ended. Work of others comes all the time.
 func (w *queueStress) runWhole() {
 	w.Helper()
-	if len(w.unfinished[wholeQueue]) == 0 {
+	waits := func(pod *corev1.Pod) bool { return pod.Labels[v1.LabelQueue] == wholeQueue && pod.Spec.NodeName == "" }
+	if len(w.ledger.podsWith(waits)) == 0 {
 		w.submitWhole()
 	}
 	w.whileThereIsProgress("the gang that needs all GPUs has ended", w.ledger.progress, func() (bool, string) {

@@ -98,7 +98,7 @@ func BenchmarkPerfScheduling(b *testing.B) {
 }
 
 // gates keep Kubernetes' own gang scheduling switched off in our scheduler, as
-// docs/scheduling.md requires, while test cases switch it on in the API server, which is in
+// docs/scheduling-configuration.md requires, while test cases switch it on in the API server, which is in
 // the same process.
 type gates struct {
 	featuregate.MutableVersionedFeatureGate

@@ -21,7 +21,7 @@ const keepsGangs = "a single Pod without GPUs is to preempt members that a gang 
 	"those above the minimum (docs/scheduling.md, Preemption)"
 
 const ofPodGroups = "the claim is the PodGroup's, which needs the feature gate DRAWorkloadResourceClaims in the scheduler; " +
-	"it depends on Kubernetes' own gang scheduling, which stays off in gpu-scheduler (docs/scheduling.md, Profiles)"
+	"it depends on Kubernetes' own gang scheduling, which stays off in gpu-scheduler (docs/scheduling-configuration.md, Profiles)"
 
 // sizes are the parameters of test cases that have others than upstream's.
 var sizes = map[string]map[string]int{

@@ -46,8 +46,8 @@ type curve struct {
 // allocatedByGPU is how much of each GPU is allocated.
 const allocatedByGPU = `min by (UUID) (clamp_max(sum by (UUID, instance) (falldio_gpu_holder_share_ratio), 1))`
 
-// curves are made of the metrics of docs/node-agent.md, docs/controller.md and docs/scheduling.md. Several replicas
-// export the same.
+// curves are made of the metrics of docs/node-agent-reference.md, docs/controller.md and
+// docs/scheduling-configuration.md. Several replicas export the same.
 func curves() []curve {
 	return []curve{
 		{`count(count by (UUID) (falldio_gpu_info))`, func(s *rows.Sample, value float64) { s.Total = value }},

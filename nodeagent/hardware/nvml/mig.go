@@ -67,7 +67,7 @@ func (s *session) findSlices(d *device) {
 		}
 	}
 	if len(devices) == 0 {
-		s.Logger.Info("The GPU has no MIG devices, or this process may not see them: see docs/node-agent.md#mig", "gpu", d.info.UUID)
+		s.Logger.Info("The GPU has no MIG devices, or this process may not see them: see docs/node-agent-parts.md#mig", "gpu", d.info.UUID)
 	}
 }
 

@@ -9,7 +9,7 @@ import "time"
 // are by the clock that runs slower on a busy machine.
 type Config struct {
 	// Bind is how long the Bindings of a gang that nothing disturbs may take: a fraction of a second for
-	// 64 Pods, says docs/scheduling.md.
+	// 64 Pods, says docs/scheduling-internals.md.
 	Bind time.Duration
 	// PartialTimeout is partialGangTimeoutSeconds of gpu-scheduler.
 	PartialTimeout time.Duration

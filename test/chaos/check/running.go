@@ -78,7 +78,7 @@ func isEnding(task *v1.GPUTask) bool {
 func isStale(task *v1.GPUTask, pod *corev1.Pod) bool {
 	number, err := strconv.Atoi(orNone(pod.Labels[v1.LabelAttempt]))
 	if err != nil {
-		return true // somebody has changed its label: it is replaced, says docs/gputask.md
+		return true // somebody has changed its label: it is replaced, says docs/gputask-status.md
 	}
 	if whole := task.Status.TaskRestarts; whole != nil && int(whole.Count) > number {
 		return true

@@ -31,8 +31,7 @@ func Sleep(ctx context.Context, clock clock.Clock, length time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	case <-timer.C():
-		return context.Cause(ctx)
 	}
+	return context.Cause(ctx)
 }

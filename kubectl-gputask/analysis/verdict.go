@@ -70,10 +70,10 @@ func (o *Outlook) say(said *verdict.Verdict, reason *v1.WaitingReason) {
 
 // outlookFor returns what is added to a verdict: an outlook, if that says the same, with the scheduler's own words.
 // Otherwise the scheduler knows more, such as which places are booked for others, and its reason is all that is added:
-// but what never fits, never does, also as long as the scheduler has only said a sentence.
+// but what never fits, never does, also before the task's status says so.
 func outlookFor(said *verdict.Verdict, reason *v1.WaitingReason, o *Outlook) *Outlook {
 	agrees := said.Kind == o.Kind() || said.Kind == v1.TaskStarting || said.Kind == v1.TaskQueued && o.Verdict == AfterPreemption
-	if agrees || reason == nil || reason.Reason == "" && o.Verdict == Never {
+	if agrees || reason == nil || o.Verdict == Never && (reason.Never || reason.Reason == "") {
 		o.say(said, reason)
 		return o
 	}

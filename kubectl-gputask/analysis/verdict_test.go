@@ -43,8 +43,9 @@ func TestWhatNeverFitsDoesNotWaitForOthersBeforeTheSchedulerHasPublishedWhy(t *t
 		reason *v1.WaitingReason
 		want   Verdict
 	}{
-		"the scheduler has only said a sentence so far": {&v1.WaitingReason{Message: "it would not fit even if nothing else ran; " + few + "; needs 16 GPUs"}, Never},
-		"the scheduler has published that it may fit":   {&v1.WaitingReason{Reason: v1.WaitsForGPUs, Message: few}, Sometime},
+		"the scheduler has only said a sentence so far":                         {&v1.WaitingReason{Message: "it would not fit even if nothing else ran; " + few + "; needs 16 GPUs"}, Never},
+		"the scheduler has published it, the task's status does not say it yet": {&v1.WaitingReason{Reason: v1.WaitsForever, Never: true, Message: few}, Never},
+		"the scheduler has published that it may fit":                           {&v1.WaitingReason{Reason: v1.WaitsForGPUs, Message: few}, Sometime},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
